@@ -1,0 +1,12 @@
+# Every dependency is found, none is downloaded. Versions are those of Debian 12.
+find_package(Threads REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(simdjson 3 REQUIRED)
+find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
+if(SPRAT_BUILD_TESTS)
+  find_package(GTest 1.12 REQUIRED)
+  include(GoogleTest)
+endif()
+if(SPRAT_BUILD_BENCHMARKS)
+  find_package(benchmark 1.7 REQUIRED)
+endif()

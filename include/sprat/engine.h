@@ -1,0 +1,132 @@
+// The engine: a model directory opened once, texts in, vectors out. Standard library only.
+#ifndef SPRAT_ENGINE_H_
+#define SPRAT_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sprat/result.h"
+
+namespace sprat {
+
+// How a model is opened. What is left empty is what the model's own files say.
+struct EngineOptions {
+  size_t threads = 0;                  // compute threads; 0: CPU affinity and cgroup quota decide
+  std::optional<size_t> max_length;    // tokens a text, special ones included; at most the model's
+                                       // position table
+  std::optional<std::string> pooling;  // "cls", "mean", "max", "mean_sqrt_len", "weightedmean",
+                                       // "lasttoken"
+  bool parse_special_tokens = true;  // "[SEP]" in a text is the special token, as in the reference
+  bool check_weights = false;        // refuse weights that hold NaN or infinity
+};
+
+// How one call's texts become vectors.
+struct EmbedOptions {
+  std::optional<std::string> prompt_name;  // a name of EngineInfo::prompts; its text is prepended
+  std::optional<std::string> prompt;       // a text to prepend as it is; excludes prompt_name
+  std::optional<bool> normalize;           // default: true
+  std::optional<size_t> dimensions;        // keep the first d values, then normalise again
+  bool truncate = true;                    // false: a text over the maximum length is kTooLong
+};
+
+// Rows of vectors in the order of the texts.
+struct Embeddings {
+  std::vector<float> values;  // rows x dimensions, row-major
+  size_t dimensions = 0;
+  std::vector<uint32_t> tokens;    // a row: ids that the model saw, special ones included
+  std::vector<uint8_t> truncated;  // a row: 1 if part of the text was cut off
+
+  size_t rows() const { return tokens.size(); }
+  std::span<const float> Row(size_t i) const {
+    return {values.data() + i * dimensions, dimensions};
+  }
+};
+
+// Ids of one text as the model would see them.
+struct Tokens {
+  std::vector<uint32_t> ids;
+  std::vector<std::string> texts;  // each id as written in the vocabulary
+  bool truncated = false;
+};
+
+// What an opened model is.
+struct EngineInfo {
+  std::string family;        // "encoder"
+  std::string architecture;  // "bert"
+  std::filesystem::path directory;
+  size_t layers = 0, hidden = 0, heads = 0, ffn = 0;  // L, H, A, F; 0 where the family has none
+  size_t vocabulary = 0;
+  size_t dimensions = 0;
+  size_t parameters = 0;    // weights that are used
+  size_t weight_bytes = 0;  // in memory
+  std::string pooling;
+  bool normalizes = false;    // what the model's files say; EmbedOptions::normalize decides a call
+  size_t max_length = 0;      // tokens a text, special ones included
+  size_t position_limit = 0;  // the largest max_length that could be asked for
+  std::map<std::string, std::string> prompts;
+  std::optional<std::string> default_prompt_name;
+  std::string weights_dtype;  // as stored: "F32", "F16", "BF16"
+  std::string arithmetic;     // the arithmetic tag: "cpu-f32"
+  std::string fingerprint;    // 64 hexadecimal digits, SHA-256: see docs/architecture.md
+  std::string kernels;        // the chosen table: "scalar", "avx2", "avx512"
+  size_t threads = 0;
+  std::vector<std::string> warnings;  // what was assumed because a file was absent
+};
+
+// A model and everything that runs it. Any thread may call any method at any time; calls that
+// compute take turns. Movable.
+class Engine {
+ public:
+  // Opens the model in `directory`. Errors name the file and the fault.
+  static Result<Engine> Open(const std::filesystem::path& directory,
+                             const EngineOptions& options = {});
+
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  // The vectors of `texts` (UTF-8), any number of them, in their order; memory beyond the result is
+  // bounded whatever their number. The same text has the same bits in every call.
+  // Errors: kInvalidArgument (not UTF-8, naming the text's index and the byte; an unknown prompt;
+  // dimensions out of range), kTooLong. After an error there are no vectors at all.
+  Result<Embeddings> Embed(std::span<const std::string_view> texts,
+                           const EmbedOptions& options = {}) const;
+
+  // The vector of one text: the shortest way for a search box.
+  Result<Embeddings> EmbedOne(std::string_view text, const EmbedOptions& options = {}) const;
+
+  // The vectors of token ids given as they are (nothing is added): `offsets` has one entry more
+  // than there are sequences. For callers that tokenize elsewhere.
+  Result<Embeddings> EmbedTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
+                                 const EmbedOptions& options = {}) const;
+
+  // What Embed would feed the model. `max_length`: as EngineOptions, but may exceed the model's
+  // limit here; 0 means no limit.
+  Result<Tokens> Tokenize(std::string_view text, const EmbedOptions& options = {},
+                          std::optional<size_t> max_length = {}) const;
+
+  const EngineInfo& info() const;
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The version of the library, "major.minor.patch".
+std::string_view Version();
+
+// The names of the kernel tables that this machine can run, best first. SPRAT_FORCE_ISA names one.
+std::vector<std::string> AvailableKernels();
+
+}  // namespace sprat
+
+#endif  // SPRAT_ENGINE_H_

@@ -1,0 +1,71 @@
+// Text to token ids, exactly as Hugging Face `tokenizers` does it for the same files.
+#ifndef SPRAT_TOKENIZER_TOKENIZER_H_
+#define SPRAT_TOKENIZER_TOKENIZER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sprat/result.h"
+
+namespace sprat {
+
+struct TokenizeOptions {
+  size_t max_tokens = 0;           // special tokens included; 0: no limit
+  bool add_special_tokens = true;  // [CLS] text [SEP]
+  bool parse_special_tokens =
+      true;  // "[SEP]" typed in the text becomes id 102, as in the reference
+};
+
+// What one text became, apart from the ids.
+struct TokenizedLength {
+  size_t tokens = 0;       // ids appended
+  bool truncated = false;  // some of the text's ids were left out
+};
+
+// Immutable after loading; every method may be called from any thread at once.
+class Tokenizer {
+ public:
+  // Reads `directory`/tokenizer.json if there is one, else vocab.txt with tokenizer_config.json.
+  // Padding and truncation written in tokenizer.json are ignored: the limit travels with the call.
+  // Errors: kNotFound naming the file that is missing; kUnsupported naming a component by place,
+  // type and what is supported; kCorrupt with file, key and value.
+  static Result<Tokenizer> Open(const std::filesystem::path& directory);
+
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // Appends the ids of `text` to `ids`. Errors: kInvalidArgument naming the offset of the first
+  // byte that is not UTF-8; then nothing was appended.
+  Result<TokenizedLength> Tokenize(std::string_view text, const TokenizeOptions& options,
+                                   std::vector<uint32_t>& ids) const;
+
+  // The token's text as written in the vocabulary; nullopt if there is no such id.
+  std::optional<std::string_view> Token(uint32_t id) const;
+
+  // One more than the largest id that Tokenize can produce.
+  size_t vocabulary_size() const;
+
+  // The behaviour as bytes, the same for files that tokenize every text alike (vocab.txt or the
+  // tokenizer.json made from it): what the model fingerprint hashes.
+  std::string Behaviour() const;
+
+ private:
+  class Pipeline;
+  explicit Tokenizer(std::unique_ptr<const Pipeline> pipeline);
+  std::unique_ptr<const Pipeline> pipeline_;
+};
+
+// The offset of the first byte of `text` that does not belong to valid UTF-8 (RFC 3629: no overlong
+// forms, no surrogates, nothing above U+10FFFF), or nullopt if all of it is valid.
+std::optional<size_t> FindInvalidUtf8(std::string_view text);
+
+}  // namespace sprat
+
+#endif  // SPRAT_TOKENIZER_TOKENIZER_H_
