@@ -75,7 +75,6 @@ struct EngineInfo {
   std::optional<std::string> default_prompt_name;
   std::string weights_dtype;  // as stored: "F32", "F16", "BF16"
   std::string arithmetic;     // the arithmetic tag: "cpu-f32"
-  std::string fingerprint;    // 64 hexadecimal digits, SHA-256: see docs/architecture.md
   std::string kernels;        // the chosen table: "scalar", "avx2", "avx512"
   size_t threads = 0;
   std::vector<std::string> warnings;  // what was assumed because a file was absent
@@ -103,6 +102,11 @@ class Engine {
   // The vector of one text: the shortest way for a search box.
   Result<Embeddings> EmbedOne(std::string_view text, const EmbedOptions& options = {}) const;
 
+  // As Embed, into `out`, whose memory is reused: after the first call of a given size nothing is
+  // allocated. After an error `out` is empty.
+  Result<void> EmbedInto(std::span<const std::string_view> texts, const EmbedOptions& options,
+                         Embeddings& out) const;
+
   // The vectors of token ids given as they are (nothing is added): `offsets` has one entry more
   // than there are sequences. For callers that tokenize elsewhere.
   Result<Embeddings> EmbedTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
@@ -114,6 +118,12 @@ class Engine {
                           std::optional<size_t> max_length = {}) const;
 
   const EngineInfo& info() const;
+
+  // The model fingerprint, 64 hexadecimal digits: SHA-256 of all that decides a text's vector apart
+  // from the arithmetic: the values of the tensors used, the tokenizer as it behaves, pooling,
+  // prompts, maximum length (docs/architecture.md). Computed on the first call, which reads all
+  // weights. Errors: kIo.
+  Result<std::string> Fingerprint() const;
 
  private:
   class Impl;
