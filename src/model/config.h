@@ -46,6 +46,7 @@ struct EncoderConfig {
 struct SentenceConfig {
   Pooling pooling = Pooling::kMean;
   bool normalize = false;     // a Normalize module is listed
+  bool lowercase = false;     // texts are lower-cased before the tokenizer, whatever that does
   uint32_t max_sequence = 0;  // tokens, special ones included; never above max_position_embeddings
   std::map<std::string, std::string, std::less<>> prompts;
   std::optional<std::string> default_prompt_name;
@@ -57,9 +58,14 @@ struct SentenceConfig {
 // with the key, the value and what is supported; wrong types and impossible numbers are kCorrupt.
 Result<EncoderConfig> ReadEncoderConfig(const std::filesystem::path& directory);
 
-// Reads modules.json, 1_Pooling/config.json, sentence_bert_config.json,
-// config_sentence_transformers.json; each may be absent. Without modules.json: mean pooling and no
-// normalisation, as sentence-transformers does, with a warning.
+// Reads modules.json, the config.json of the Pooling module it lists, sentence_bert_config.json,
+// config_sentence_transformers.json. Without modules.json: mean pooling and no normalisation, as
+// sentence-transformers does, with a warning. A Pooling module that is listed without its file is
+// kNotFound (a guess would be silently wrong); the folder of a Normalize module may be missing.
+// The maximum length is max_seq_length of sentence_bert_config.json, else model_max_length of
+// tokenizer_config.json, else the position table; what tokenizer.json says does not count.
+// kUnsupported, naming file, key and value: modules other than Transformer, Pooling, Normalize in
+// this order; two pooling modes at once; prompts left out of the pooling.
 Result<SentenceConfig> ReadSentenceConfig(const std::filesystem::path& directory,
                                           const EncoderConfig& encoder);
 

@@ -53,11 +53,13 @@ struct Tensor {
 // as long as this object lives.
 class TensorFile {
  public:
-  // Opens `directory`/model.safetensors, or the shards of `directory`/model.safetensors.index.json.
+  // Opens `directory`/model.safetensors or, if there is none, the shards of
+  // `directory`/model.safetensors.index.json: the tensors that its weight_map names.
   // Checked before anything is trusted: the header's length against the file's, JSON without
   // duplicate keys, dtype and shape against each tensor's byte range, ranges inside the file, in
   // order and without holes or overlap; shard names are plain file names of `directory`.
-  // Allocates nothing larger than the header, and the header is at most 100 MB.
+  // The header is at most 100 MB and, above 1 MB, at most 1/20 of its file, so that what parsing it
+  // allocates is never more than the file's size (or 20 MB).
   // Errors: kNotFound, kIo, kCorrupt, kUnsupported, naming the file and the tensor; a Git LFS
   // pointer, an HTML page and a cut file are named as what they are.
   static Result<TensorFile> OpenDirectory(const std::filesystem::path& directory);
@@ -77,6 +79,8 @@ class TensorFile {
   void Release(const Tensor& tensor) const;
 
  private:
+  static Result<TensorFile> OpenShards(const std::filesystem::path& index);
+
   std::filesystem::path path_;
   std::vector<MappedFile> files_;
   std::map<std::string, Tensor, std::less<>> tensors_;
