@@ -37,6 +37,8 @@ function(sprat_module name)
   if(A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "sprat_module(${name}): unknown arguments ${A_UNPARSED_ARGUMENTS}")
   endif()
+  set_property(GLOBAL APPEND PROPERTY SPRAT_MODULES ${name})
+  set_property(GLOBAL APPEND PROPERTY SPRAT_LIBS_OF_${name} ${A_LIBS})
   add_library(sprat_${name} STATIC ${A_SOURCES})
   target_include_directories(sprat_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
