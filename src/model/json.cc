@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,42 @@ std::optional<std::string> FindDuplicateKey(simdjson::dom::element value) {
   return std::string(*twice);
 }
 
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// The same JSON with ".0" behind each whole number of 20 digits or more: simdjson refuses those,
+// but tokenizer_config.json of most published models says "no limit" by
+// 1000000000000000019884624838656.
+std::string WithLargeNumbersAsReals(std::string_view text) {
+  constexpr size_t kLargeDigits{20};
+  std::string result;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size();) {
+    if (in_string || !IsDigit(text[i])) {
+      if (text[i] == '"') in_string = !in_string;
+      const size_t taken = in_string && text[i] == '\\' ? 2 : 1;
+      result += text.substr(i, taken);
+      i += taken;
+      continue;
+    }
+    size_t end = i;  // of the number: 1.5e+30 counts as one
+    bool whole = true;
+    for (; end < text.size() && (IsDigit(text[end]) || std::strchr(".eE+-", text[end])); ++end) {
+      whole = whole && IsDigit(text[end]);
+    }
+    result += text.substr(i, end - i);
+    if (whole && end - i >= kLargeDigits) result += ".0";
+    i = end;
+  }
+  return result;
+}
+
+simdjson::error_code ParseInto(std::string_view text, simdjson::dom::parser& parser,
+                               simdjson::dom::element& root) {
+  const simdjson::error_code allocated = parser.allocate(text.size(), kMaxDepth);
+  if (allocated != simdjson::SUCCESS) return allocated;
+  return parser.parse(simdjson::padded_string(text)).get(root);
+}
+
 }  // namespace
 
 Result<JsonDocument> JsonDocument::Read(const std::filesystem::path& path) {
@@ -53,10 +90,10 @@ Result<JsonDocument> JsonDocument::Parse(std::string origin, std::span<const std
   document.origin_ = std::move(origin);
   if (text.empty()) return Error(ErrorCode::kCorrupt, document.origin_ + ": empty, expected JSON");
   document.parser_ = std::make_unique<simdjson::dom::parser>();
-  simdjson::error_code failed = document.parser_->allocate(text.size(), kMaxDepth);
-  if (failed == simdjson::SUCCESS) {
-    const simdjson::padded_string padded(reinterpret_cast<const char*>(text.data()), text.size());
-    failed = document.parser_->parse(padded).get(document.root_);
+  const std::string_view characters(reinterpret_cast<const char*>(text.data()), text.size());
+  simdjson::error_code failed = ParseInto(characters, *document.parser_, document.root_);
+  if (failed == simdjson::NUMBER_ERROR) {
+    failed = ParseInto(WithLargeNumbersAsReals(characters), *document.parser_, document.root_);
   }
   if (failed != simdjson::SUCCESS) {
     return Error(ErrorCode::kCorrupt, fmt::format("{}: not valid JSON: {}", document.origin_,

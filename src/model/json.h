@@ -25,8 +25,9 @@ class JsonDocument {
   // not such JSON.
   static Result<JsonDocument> Read(const std::filesystem::path& path);
 
-  // Parses `text`, which is copied. `origin` is what messages call it. Memory: at most
-  // kParseBytesPerByte bytes for each byte of the text.
+  // Parses `text`, which is copied. `origin` is what messages call it. Whole numbers that do not
+  // fit into 64 bits become doubles. Memory: at most kParseBytesPerByte bytes for each byte of the
+  // text.
   static Result<JsonDocument> Parse(std::string origin, std::span<const std::byte> text);
 
   static constexpr size_t kParseBytesPerByte{20};

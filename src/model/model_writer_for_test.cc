@@ -195,10 +195,12 @@ void WriteTokenizer(const TinyModel& model, const std::filesystem::path& directo
     for (const std::string& entry : vocabulary) lines += entry + "\n";
     WriteTestFile(directory / "vocab.txt", lines);
     WriteTestFile(directory / "tokenizer_config.json",
+                  // The number is how transformers writes "no limit".
                   fmt::format("{{\"do_lower_case\": {}, \"strip_accents\": null, "
-                              "\"tokenize_chinese_chars\": true, \"model_max_length\": {}, "
+                              "\"tokenize_chinese_chars\": true, \"model_max_length\": "
+                              "1000000000000000019884624838656, "
                               "\"tokenizer_class\": \"BertTokenizer\"}}\n",
-                              model.lowercase, model.config.positions));
+                              model.lowercase));
   }
   if (model.tokenizer_json) {
     WriteTestFile(directory / "tokenizer.json", TokenizerJson(vocabulary, model.lowercase));
