@@ -12,6 +12,7 @@ test_packages=(
   "${build_packages[@]}"
   git ccache libgtest-dev libgmock-dev libbenchmark-dev clang-format-14 clang-tidy-14
   python3-venv  # the tests' own Python packages
+  wordnet-base fortunes fortunes-min fortunes-de fortunes-ru fortunes-zh  # real texts to tokenize
 )
 
 case "${1:-}" in

@@ -41,8 +41,10 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Appends the ids of `text` to `ids`. Errors: kInvalidArgument naming the offset of the first
-  // byte that is not UTF-8; then nothing was appended.
+  // Appends the ids of `text` to `ids`. Time is linear in the bytes (beyond the limit they are only
+  // checked), memory beyond the ids is bounded, and after the first texts nothing is allocated.
+  // Errors, after which nothing was appended: kInvalidArgument naming the offset of the first byte
+  // that is not UTF-8, or a limit that has no room for the special tokens.
   Result<TokenizedLength> Tokenize(std::string_view text, const TokenizeOptions& options,
                                    std::vector<uint32_t>& ids) const;
 

@@ -1,0 +1,32 @@
+#include "tokenizer/parts.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace sprat {
+
+void AssignIds(const DoubleArray& model_tokens, size_t model_size, std::vector<AddedToken>& tokens,
+               std::vector<DoubleArray::Entry>& entries) {
+  std::vector<AddedToken> kept;
+  auto next_id = static_cast<uint32_t>(model_size);
+  for (AddedToken& token : tokens) {
+    if (token.content.empty()) continue;
+    const auto same = std::find_if(kept.begin(), kept.end(), [&token](const AddedToken& other) {
+      return other.content == token.content;
+    });
+    if (same != kept.end()) {  // the last description of a token counts
+      token.id = same->id;
+      *same = std::move(token);
+      continue;
+    }
+    const std::optional<uint32_t> known = model_tokens.Find(token.content);
+    token.id = known ? *known : next_id++;
+    kept.push_back(std::move(token));
+  }
+  tokens = std::move(kept);
+  for (const AddedToken& token : tokens) {
+    if (!model_tokens.Find(token.content)) entries.push_back({token.content, token.id});
+  }
+}
+
+}  // namespace sprat

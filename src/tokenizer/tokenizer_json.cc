@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/mapped_file.h"
+#include "tokenizer/json.h"
+#include "tokenizer/parts.h"
+
+namespace sprat {
+namespace {
+
+constexpr size_t kMaxFileBytes{size_t{512} << 20};
+
+Result<std::vector<AddedToken>> ReadAddedTokens(const JsonValue& root) {
+  std::vector<AddedToken> tokens;
+  const std::optional<JsonValue> list = root.Find("added_tokens");
+  if (!list) return tokens;
+  Result<std::vector<JsonValue>> items = list->Array();
+  if (!items.ok()) return std::move(items.error());
+  for (const JsonValue& item : items.value()) {
+    const Result<std::string_view> content = item.String("content");
+    if (!content.ok()) return content.error();
+    AddedToken token;
+    token.content = content.value();
+    const std::pair<std::string_view, bool*> flags[] = {{"single_word", &token.single_word},
+                                                        {"lstrip", &token.lstrip},
+                                                        {"rstrip", &token.rstrip},
+                                                        {"normalized", &token.normalized},
+                                                        {"special", &token.special}};
+    for (const auto& [key, flag] : flags) {
+      const Result<bool> value = item.Bool(key);
+      if (!value.ok()) return value.error();
+      *flag = value.value();
+    }
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+Result<BertNormalizer> ReadNormalizer(const JsonValue& root) {
+  const Result<JsonValue> found = root.Get("normalizer");
+  if (!found.ok()) return found.error();
+  const JsonValue& json = found.value();
+  const Result<std::string_view> type = json.Type();
+  if (!type.ok()) return type.error();
+  if (type.value() != "BertNormalizer") return json.UnsupportedType(type.value(), "BertNormalizer");
+  const Result<bool> clean_text = json.Bool("clean_text");
+  const Result<bool> handle_chinese_chars = json.Bool("handle_chinese_chars");
+  const Result<bool> lowercase = json.Bool("lowercase");
+  for (const auto* flag : {&clean_text, &handle_chinese_chars, &lowercase}) {
+    if (!flag->ok()) return flag->error();
+  }
+  BertOptions options{.clean_text = clean_text.value(),
+                      .handle_chinese_chars = handle_chinese_chars.value(),
+                      .strip_accents = lowercase.value(),
+                      .lowercase = lowercase.value()};
+  if (const auto strip_accents = json.Find("strip_accents")) {
+    const Result<bool> value = strip_accents->Bool();
+    if (!value.ok()) return value.error();
+    options.strip_accents = value.value();
+  }
+  return BertNormalizer(options);
+}
+
+Result<void> CheckPreTokenizer(const JsonValue& root) {
+  const Result<JsonValue> json = root.Get("pre_tokenizer");
+  if (!json.ok()) return json.error();
+  const Result<std::string_view> type = json.value().Type();
+  if (!type.ok()) return type.error();
+  if (type.value() == "BertPreTokenizer") return {};
+  return json.value().UnsupportedType(type.value(), "BertPreTokenizer");
+}
+
+Result<std::vector<DoubleArray::Entry>> ReadVocabulary(const JsonValue& model) {
+  const Result<JsonValue> json = model.Get("vocab");
+  if (!json.ok()) return json.error();
+  simdjson::dom::object object;
+  if (json.value().element().get(object) != simdjson::SUCCESS) {
+    return json.value().Expected("an object from token to id");
+  }
+  std::vector<DoubleArray::Entry> entries;
+  for (const auto& [token, id_element] : object) {
+    uint64_t id;
+    if (id_element.get(id) != simdjson::SUCCESS || id >= DoubleArray::kMaxValues) {
+      return JsonValue(id_element, fmt::format("model.vocab['{}']", token))
+          .Expected("an id from 0 to 8388607");
+    }
+    entries.push_back({token, static_cast<uint32_t>(id)});
+  }
+  return entries;
+}
+
+struct ModelAndEntries {
+  WordPiece model;
+  std::vector<DoubleArray::Entry> entries;
+};
+
+Result<ModelAndEntries> ReadModel(const JsonValue& root) {
+  const Result<JsonValue> found = root.Get("model");
+  if (!found.ok()) return found.error();
+  const JsonValue& json = found.value();
+  if (json.Find("type")) {  // files of the first versions have none
+    const Result<std::string_view> type = json.Type();
+    if (!type.ok()) return type.error();
+    if (type.value() != "WordPiece") return json.UnsupportedType(type.value(), "WordPiece");
+  }
+  const Result<std::string_view> unknown = json.String("unk_token");
+  if (!unknown.ok()) return unknown.error();
+  const Result<std::string_view> prefix = json.String("continuing_subword_prefix");
+  if (!prefix.ok()) return prefix.error();
+  const Result<uint32_t> max_characters = json.Uint("max_input_chars_per_word");
+  if (!max_characters.ok()) return max_characters.error();
+  Result<std::vector<DoubleArray::Entry>> entries = ReadVocabulary(json);
+  if (!entries.ok()) return std::move(entries.error());
+  Result<WordPiece> model =
+      WordPiece::Build(entries.value(), {.unknown_token = std::string(unknown.value()),
+                                         .continuing_prefix = std::string(prefix.value()),
+                                         .max_characters = max_characters.value()});
+  if (!model.ok()) return std::move(model.error()).In("model.vocab");
+  return ModelAndEntries{std::move(model).value(), std::move(entries).value()};
+}
+
+// The ids of a special token that a template names.
+Result<void> AppendTemplateToken(const JsonValue& processor, const JsonValue& piece,
+                                 std::vector<uint32_t>& ids) {
+  const Result<std::string_view> name = piece.String("id");
+  if (!name.ok()) return name.error();
+  const Result<JsonValue> map = processor.Get("special_tokens");
+  if (!map.ok()) return map.error();
+  const Result<JsonValue> token = map.value().Get(name.value());
+  if (!token.ok()) return token.error();
+  const Result<JsonValue> list = token.value().Get("ids");
+  if (!list.ok()) return list.error();
+  const Result<std::vector<JsonValue>> items = list.value().Array();
+  if (!items.ok()) return items.error();
+  for (const JsonValue& item : items.value()) {
+    const Result<uint32_t> id = item.Uint();
+    if (!id.ok()) return id.error();
+    ids.push_back(id.value());
+  }
+  return {};
+}
+
+// TemplateProcessing: `single` lists special tokens around exactly one sequence.
+Result<void> ReadTemplate(const JsonValue& processor, TokenizerParts& parts) {
+  const Result<JsonValue> single = processor.Get("single");
+  if (!single.ok()) return single.error();
+  const Result<std::vector<JsonValue>> pieces = single.value().Array();
+  if (!pieces.ok()) return pieces.error();
+  size_t sequences = 0;
+  for (const JsonValue& piece : pieces.value()) {
+    if (piece.Find("Sequence")) {
+      ++sequences;
+    } else {
+      const Result<JsonValue> token = piece.Get("SpecialToken");
+      if (!token.ok()) return token.error();
+      Result<void> appended = AppendTemplateToken(processor, token.value(),
+                                                  sequences == 0 ? parts.prefix : parts.suffix);
+      if (!appended.ok()) return appended;
+    }
+  }
+  if (sequences == 1) return {};
+  return Error(ErrorCode::kUnsupported, fmt::format("{} must name one Sequence, found {}",
+                                                    single.value().place(), sequences));
+}
+
+// BertProcessing and RobertaProcessing: "cls": [token, id], "sep": [token, id].
+Result<uint32_t> ReadTokenAndId(const JsonValue& processor, std::string_view key) {
+  const Result<JsonValue> pair = processor.Get(key);
+  if (!pair.ok()) return pair.error();
+  const Result<std::vector<JsonValue>> items = pair.value().Array();
+  if (!items.ok() || items.value().size() != 2) return pair.value().Expected("[token, id]");
+  return items.value()[1].Uint();
+}
+
+Result<void> ReadPostProcessor(const JsonValue& json, TokenizerParts& parts) {
+  const Result<std::string_view> type = json.Type();
+  if (!type.ok()) return type.error();
+  if (type.value() == "TemplateProcessing") return ReadTemplate(json, parts);
+  if (type.value() != "BertProcessing" && type.value() != "RobertaProcessing") {
+    return json.UnsupportedType(type.value(),
+                                "TemplateProcessing, BertProcessing, RobertaProcessing");
+  }
+  const Result<uint32_t> cls = ReadTokenAndId(json, "cls");
+  if (!cls.ok()) return cls.error();
+  const Result<uint32_t> sep = ReadTokenAndId(json, "sep");
+  if (!sep.ok()) return sep.error();
+  parts.prefix = {cls.value()};
+  parts.suffix = {sep.value()};
+  return {};
+}
+
+Result<TokenizerParts> ReadParts(const JsonValue& root) {
+  if (!root.IsObject()) return Error(ErrorCode::kCorrupt, "the file must be a JSON object");
+  Result<std::vector<AddedToken>> added = ReadAddedTokens(root);
+  if (!added.ok()) return std::move(added.error());
+  Result<BertNormalizer> normalizer = ReadNormalizer(root);
+  if (!normalizer.ok()) return std::move(normalizer.error());
+  Result<void> pre_tokenizer = CheckPreTokenizer(root);
+  if (!pre_tokenizer.ok()) return std::move(pre_tokenizer.error());
+  Result<ModelAndEntries> model = ReadModel(root);
+  if (!model.ok()) return std::move(model.error());
+  auto& [wordpiece, entries] = model.value();
+  AssignIds(wordpiece.trie(), entries.size(), added.value(), entries);
+  TokenizerParts parts{.added_tokens = std::move(added).value(),
+                       .normalizer = normalizer.value(),
+                       .model = std::move(wordpiece),
+                       .vocabulary = Vocabulary(entries),
+                       .prefix = {},
+                       .suffix = {}};
+  if (const auto processor = root.Find("post_processor")) {
+    Result<void> read = ReadPostProcessor(*processor, parts);
+    if (!read.ok()) return std::move(read.error());
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<TokenizerParts> ReadTokenizerJson(const std::filesystem::path& file) {
+  Result<std::string> text = ReadFile(file, kMaxFileBytes);
+  if (!text.ok()) return std::move(text.error());
+  const size_t size_bytes = text.value().size();
+  text.value().reserve(size_bytes + simdjson::SIMDJSON_PADDING);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  const simdjson::error_code failure =
+      parser.parse(text.value().data(), size_bytes, false).get(root);
+  if (failure != simdjson::SUCCESS) {
+    return Error(ErrorCode::kCorrupt,
+                 fmt::format("{}: not JSON: {}", file.string(), simdjson::error_message(failure)));
+  }
+  Result<TokenizerParts> parts = ReadParts(JsonValue(root, ""));
+  if (!parts.ok()) return std::move(parts.error()).In(file.string());
+  return parts;
+}
+
+}  // namespace sprat

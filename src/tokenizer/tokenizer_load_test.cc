@@ -1,0 +1,114 @@
+// What the tokenizer costs: allocations, memory and time on large inputs, and threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_files_for_test.h"
+
+namespace {
+std::atomic<size_t> allocations{0};
+std::atomic<size_t> allocated_bytes{0};
+}  // namespace
+
+// Not inlined, so that the compiler does not take the pair for a mismatch.
+[[gnu::noinline]] void* operator new(size_t size) {
+  ++allocations;
+  allocated_bytes += size;
+  void* p = std::malloc(size);
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace sprat {
+namespace {
+
+const Tokenizer& Bert() {
+  static const Tokenizer tokenizer = [] {
+    const TestDirectory directory;
+    directory.Write("vocab.txt", BertVocabTxt());
+    return OpenOrDie(directory.path());
+  }();
+  return tokenizer;
+}
+
+const std::vector<std::string>& Texts() {
+  static const std::vector<std::string> texts = {
+      "How do I reset my password?",
+      "The unaffable embeddings' tokenization, re-tokenized: 3.14159 & co.",
+      "Dvo\u0159\u00e1k \u0416\u0438\u0437\u043d\u044c \u4f60\u597d \u3053\u3093\u306b\u3061\u306f "
+      "\ud55c\uad6d",
+      "stop[SEP]go " + std::string(300, 'x'), ""};
+  return texts;
+}
+
+TEST(TokenizerCost, AllocatesNothingAfterTheFirstTexts) {
+  std::vector<uint32_t> ids;
+  ids.reserve(10000);
+  const auto tokenize_all = [&ids] {
+    for (const std::string& text : Texts()) {
+      ids.clear();
+      ASSERT_TRUE(Bert().Tokenize(text, {.max_tokens = 256}, ids).ok());
+    }
+  };
+  tokenize_all();
+  const size_t before = allocations;
+  for (int i = 0; i < 100; ++i) tokenize_all();
+  EXPECT_EQ(allocations - before, 0u);
+}
+
+// Tokenizes `text` cut to 512 tokens; returns the bytes that this allocated.
+size_t BytesAllocatedFor(const std::string& text) {
+  std::vector<uint32_t> ids;
+  ids.reserve(1000);
+  const size_t before = allocated_bytes;
+  EXPECT_TRUE(Bert().Tokenize(text, {.max_tokens = 512}, ids).ok());
+  return allocated_bytes - before;
+}
+
+TEST(TokenizerCost, LargeTextsTakeLinearTimeAndBoundedMemory) {
+  Ids(Bert(), "warm");
+  std::string words;
+  while (words.size() < 10'000'000) words += "\u0416ow unaffable. ";
+  std::string ideographs;
+  while (ideographs.size() < 10'000'000) ideographs += "\u4f60\u597d";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_LT(BytesAllocatedFor(std::string(10'000'000, 'a')), 1u << 16);  // one word
+  EXPECT_LT(BytesAllocatedFor(words), 1u << 16);
+  EXPECT_LT(BytesAllocatedFor(ideographs), 1u << 16);
+  EXPECT_LT(BytesAllocatedFor(std::string(10'000'000, ' ')), 1u << 16);
+  EXPECT_LT(BytesAllocatedFor(std::string(10'000'000, '[')), 1u << 16);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_EQ(Ids(Bert(), std::string(10'000'000, 'a')).size(), 3u);
+}
+
+TEST(TokenizerCost, ThreadsGetTheSameIds) {
+  std::vector<std::vector<uint32_t>> expected;
+  for (const std::string& text : Texts()) expected.push_back(Ids(Bert(), text));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        for (size_t n = 0; n < Texts().size(); ++n) {
+          std::vector<uint32_t> ids;
+          const auto made = Bert().Tokenize(Texts()[n], {}, ids);
+          if (!made.ok() || ids != expected[n]) ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace sprat
