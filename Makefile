@@ -83,7 +83,7 @@ endif
 test-build:
 	$(call step,Build with warnings as errors ($(MAIN)))
 	@cmake --preset $(MAIN) $(TEST_OPTIONS) --log-level=WARNING >/dev/null
-	@cmake --build --preset $(MAIN) -j $(JOBS)
+	@cmake --build --preset $(MAIN) -j $(JOBS) -- --quiet
 
 test-tidy: test-build
 	$(call step,clang-tidy)
@@ -92,13 +92,13 @@ test-tidy: test-build
 test-asan:
 	$(call step,Address and undefined-behaviour sanitizers)
 	@cmake --preset asan $(TEST_OPTIONS) -DSPRAT_BUILD_BENCHMARKS=OFF --log-level=WARNING >/dev/null
-	@cmake --build --preset asan -j $(JOBS)
+	@cmake --build --preset asan -j $(JOBS) -- --quiet
 	@ctest --preset asan -j $(JOBS) -L unit -E '^(checks|tools)\.'
 
 test-tsan:
 	$(call step,Thread sanitizer)
 	@cmake --preset tsan $(TEST_OPTIONS) -DSPRAT_BUILD_BENCHMARKS=OFF --log-level=WARNING >/dev/null
-	@cmake --build --preset tsan -j $(JOBS) --target thread_tests
+	@cmake --build --preset tsan -j $(JOBS) --target thread_tests -- --quiet
 	@ctest --preset tsan -j $(JOBS) -L threads
 
 # Each kernel table that this machine can run, but the one that the other runs choose.
