@@ -79,7 +79,7 @@ function(sprat_test prefix file)
   add_executable(${exe} ${file})
   target_link_libraries(${exe} PRIVATE ${A_UNPARSED_ARGUMENTS} GTest::gtest_main GTest::gmock)
   target_compile_definitions(${exe} PRIVATE SPRAT_TESTDATA="${PROJECT_SOURCE_DIR}/testdata")
-  gtest_discover_tests(${exe} TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST
+  gtest_discover_tests(${exe} TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 600)
   set(labels unit)
   sprat_reaches_kernels(reaches ${A_UNPARSED_ARGUMENTS})

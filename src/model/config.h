@@ -48,9 +48,10 @@ struct SentenceConfig {
   bool normalize = false;     // a Normalize module is listed
   bool lowercase = false;     // texts are lower-cased before the tokenizer, whatever that does
   uint32_t max_sequence = 0;  // tokens, special ones included; never above max_position_embeddings
-  std::map<std::string, std::string, std::less<>> prompts;
-  std::optional<std::string> default_prompt_name;
-  std::vector<std::string> warnings;  // what was assumed because a file was absent, one line each
+  std::map<std::string, std::string, std::less<>> prompts = {};
+  std::optional<std::string> default_prompt_name = {};
+  std::vector<std::string> warnings =
+      {};  // what was assumed because a file was absent, one line each
 };
 
 // Reads `directory`/config.json. Whatever is not supported (another model_type, a

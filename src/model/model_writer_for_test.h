@@ -22,7 +22,7 @@ namespace sprat {
 struct TestTensor {
   std::string name;
   std::vector<uint64_t> shape;
-  std::vector<float> values;
+  std::vector<float> values = {};
   DType dtype = DType::kF32;
 };
 
@@ -61,17 +61,17 @@ struct TinyModel {
 
   // Weights.
   DType dtype = DType::kF32;
-  std::string prefix;           // before every tensor's name: "", "bert."
+  std::string prefix = {};      // before every tensor's name: "", "bert."
   bool gamma_beta = false;      // LayerNorm.gamma and .beta instead of .weight and .bias
   bool unused_tensors = false;  // position_ids, a pooler and a head as well
   size_t shards = 1;            // above 1: model-0000i-of-0000n.safetensors and the index
   bool write_weights = true;
   // Called with every tensor (its name without prefix, LayerNorm as weight and bias) before it is
   // written: for a test that wants certain values.
-  std::function<void(TestTensor&)> edit;
+  std::function<void(TestTensor&)> edit = {};
 
   // Tokenizer. The default vocabulary is TinyVocabulary(); a line of vocab.txt an id.
-  std::vector<std::string> vocabulary;
+  std::vector<std::string> vocabulary = {};
   bool vocab_txt = true;        // vocab.txt and tokenizer_config.json
   bool tokenizer_json = false;  // an equivalent tokenizer.json
   bool lowercase = true;
@@ -81,12 +81,12 @@ struct TinyModel {
   std::vector<Pooling> pooling = {Pooling::kMean};  // flags that are true in 1_Pooling/config.json
   bool pooling_folder = true;
   bool normalize = true;
-  std::optional<uint32_t> max_sequence;  // max_seq_length of sentence_bert_config.json
-  std::map<std::string, std::string> prompts;
-  std::optional<std::string> default_prompt_name;
+  std::optional<uint32_t> max_sequence = {};  // max_seq_length of sentence_bert_config.json
+  std::map<std::string, std::string> prompts = {};
+  std::optional<std::string> default_prompt_name = {};
 
   // Entries of config.json to set or replace, as JSON text; an empty text removes the key.
-  std::map<std::string, std::string> config_json;
+  std::map<std::string, std::string> config_json = {};
 
   // The encoder's tensors, canonical names, f32, before prefix and storage type.
   std::vector<TestTensor> Tensors() const;
