@@ -308,49 +308,54 @@ Result<Pooling> ReadPooling(const std::filesystem::path& folder, uint32_t hidden
 
 // ---- sentence_bert_config.json, tokenizer_config.json ------------------------------------------
 
+// A number of tokens, lowered to `most`; nullopt if `key` is absent. Published files say "no limit"
+// by 1e30 and the like.
+Result<std::optional<uint32_t>> ReadLimit(const JsonFields& fields, std::string_view key,
+                                          uint32_t most) {
+  Result<std::optional<double>> limit = fields.Number(key);
+  if (!limit.ok()) return std::move(limit.error());
+  if (!limit.value()) return std::optional<uint32_t>();
+  if (!(*limit.value() >= 1) || *limit.value() != std::floor(*limit.value())) {
+    return fields.Wrong(key, "a positive whole number", *fields.Find(key));
+  }
+  return std::optional<uint32_t>(*limit.value() < most ? static_cast<uint32_t>(*limit.value())
+                                                       : most);
+}
+
+// What sentence_bert_config.json says, if it is there: the limit, and that texts are lower-cased.
+Result<std::optional<uint32_t>> ReadTransformer(const std::filesystem::path& directory,
+                                                uint32_t positions, SentenceConfig& config) {
+  Result<std::optional<JsonObject>> object = ReadOptional(directory / "sentence_bert_config.json");
+  if (!object.ok()) return std::move(object.error());
+  if (!object.value()) return std::optional<uint32_t>();
+  const JsonFields& fields = object.value()->fields;
+  Result<void> task = RequireStrings(fields, {{"transformer_task", "feature-extraction"}});
+  if (!task.ok()) return std::move(task.error());
+  for (const std::string_view key : {"query_length", "document_length"}) {
+    if (const auto length = fields.Find(key)) {
+      return fields.Unsupported(key, Shown(*length), "max_seq_length for every text");
+    }
+  }
+  Result<std::optional<bool>> lowercase = fields.Bool("do_lower_case");
+  if (!lowercase.ok()) return std::move(lowercase.error());
+  config.lowercase = lowercase.value().value_or(false);
+  return ReadLimit(fields, "max_seq_length", positions);
+}
+
 // The largest number of tokens: max_seq_length of sentence_bert_config.json, else model_max_length
 // of tokenizer_config.json; never more than the position table has rows.
 Result<void> ReadLimits(const std::filesystem::path& directory, const EncoderConfig& encoder,
                         SentenceConfig& config) {
-  config.max_sequence = encoder.positions;
-  const auto lower_to = [&](double limit) {
-    if (limit < config.max_sequence) config.max_sequence = static_cast<uint32_t>(limit);
-  };
-  Result<std::optional<JsonObject>> sentence =
-      ReadOptional(directory / "sentence_bert_config.json");
-  if (!sentence.ok()) return std::move(sentence.error());
-  if (sentence.value()) {
-    const JsonFields& fields = sentence.value()->fields;
-    Result<void> task = RequireStrings(fields, {{"transformer_task", "feature-extraction"}});
-    if (!task.ok()) return task;
-    for (const std::string_view key : {"query_length", "document_length"}) {
-      if (const auto length = fields.Find(key)) {
-        return fields.Unsupported(key, Shown(*length), "max_seq_length for every text");
-      }
-    }
-    Result<std::optional<bool>> lowercase = fields.Bool("do_lower_case");
-    if (!lowercase.ok()) return std::move(lowercase.error());
-    config.lowercase = lowercase.value().value_or(false);
-    Result<std::optional<uint64_t>> limit =
-        fields.Integer("max_seq_length", {.least = 1, .most = UINT64_MAX});
-    if (!limit.ok()) return std::move(limit.error());
-    if (limit.value()) {
-      lower_to(static_cast<double>(*limit.value()));
-      return {};
+  Result<std::optional<uint32_t>> limit = ReadTransformer(directory, encoder.positions, config);
+  if (limit.ok() && !limit.value()) {
+    Result<std::optional<JsonObject>> tokenizer = ReadOptional(directory / "tokenizer_config.json");
+    if (!tokenizer.ok()) return std::move(tokenizer.error());
+    if (tokenizer.value()) {
+      limit = ReadLimit(tokenizer.value()->fields, "model_max_length", encoder.positions);
     }
   }
-  Result<std::optional<JsonObject>> tokenizer = ReadOptional(directory / "tokenizer_config.json");
-  if (!tokenizer.ok()) return std::move(tokenizer.error());
-  if (tokenizer.value()) {
-    const JsonFields& fields = tokenizer.value()->fields;
-    Result<std::optional<double>> limit = fields.Number("model_max_length");  // may be 1e30
-    if (!limit.ok()) return std::move(limit.error());
-    if (limit.value() && !(*limit.value() >= 1)) {
-      return fields.Wrong("model_max_length", "a positive number",
-                          *fields.Find("model_max_length"));
-    }
-    if (limit.value()) lower_to(*limit.value());
-  }
+  if (!limit.ok()) return std::move(limit.error());
+  config.max_sequence = limit.value().value_or(encoder.positions);
   return {};
 }
 

@@ -359,6 +359,7 @@ uint32_t Limit(std::string_view sentence_bert_config, std::string_view tokenizer
 TEST(B22, TheSentenceFilesLimitWinsCappedByThePositionTable) {
   EXPECT_EQ(Limit(R"({"max_seq_length": 32})", R"({"model_max_length": 16})"), 32u);
   EXPECT_EQ(Limit(R"({"max_seq_length": 100})", ""), 64u);
+  EXPECT_EQ(Limit(R"({"max_seq_length": 1000000000000000019884624838656})", ""), 64u);
   EXPECT_EQ(Limit(R"({"max_seq_length": 64})", ""), 64u);
 }
 
@@ -375,13 +376,17 @@ TEST(B28, WithoutTheSentenceFileTheTokenizersLimitCounts) {
 
 TEST(ReadSentenceConfig, RefusesImpossibleLimits) {
   ExpectCorrupt(WithFile("sentence_bert_config.json", R"({"max_seq_length": 0})"),
-                "DIR/sentence_bert_config.json: max_seq_length: expected a whole number from 1 to "
-                "18446744073709551615, got 0");
+                "DIR/sentence_bert_config.json: max_seq_length: expected a positive whole "
+                "number, got 0");
   ExpectCorrupt(WithFile("sentence_bert_config.json", R"({"max_seq_length": "256"})"),
-                "DIR/sentence_bert_config.json: max_seq_length: expected a whole number from 1 to "
-                "18446744073709551615, got \"256\"");
+                "DIR/sentence_bert_config.json: max_seq_length: expected a number, got "
+                "\"256\"");
   ExpectCorrupt(WithFile("tokenizer_config.json", R"({"model_max_length": -1})"),
-                "DIR/tokenizer_config.json: model_max_length: expected a positive number, got -1");
+                "DIR/tokenizer_config.json: model_max_length: expected a positive whole number, "
+                "got -1");
+  ExpectCorrupt(WithFile("tokenizer_config.json", R"({"model_max_length": 16.5})"),
+                "DIR/tokenizer_config.json: model_max_length: expected a positive whole number, "
+                "got 16.5");
   ExpectUnsupported(WithFile("sentence_bert_config.json", R"({"query_length": 32})"),
                     "DIR/sentence_bert_config.json: query_length '32' is not supported; "
                     "supported: max_seq_length for every text");
