@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "base/json_numbers.h"
 #include "base/mapped_file.h"
 
 namespace sprat {
@@ -39,35 +39,6 @@ std::optional<std::string> FindDuplicateKey(simdjson::dom::element value) {
   const auto twice = std::adjacent_find(keys.begin(), keys.end());
   if (twice == keys.end()) return std::nullopt;
   return std::string(*twice);
-}
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-// The same JSON with ".0" behind each whole number of 20 digits or more: simdjson refuses those,
-// but tokenizer_config.json of most published models says "no limit" by
-// 1000000000000000019884624838656.
-std::string WithLargeNumbersAsReals(std::string_view text) {
-  constexpr size_t kLargeDigits{20};
-  std::string result;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size();) {
-    if (in_string || !IsDigit(text[i])) {
-      if (text[i] == '"') in_string = !in_string;
-      const size_t taken = in_string && text[i] == '\\' ? 2 : 1;
-      result += text.substr(i, taken);
-      i += taken;
-      continue;
-    }
-    size_t end = i;  // of the number: 1.5e+30 counts as one
-    bool whole = true;
-    for (; end < text.size() && (IsDigit(text[end]) || std::strchr(".eE+-", text[end])); ++end) {
-      whole = whole && IsDigit(text[end]);
-    }
-    result += text.substr(i, end - i);
-    if (whole && end - i >= kLargeDigits) result += ".0";
-    i = end;
-  }
-  return result;
 }
 
 simdjson::error_code ParseInto(std::string_view text, simdjson::dom::parser& parser,

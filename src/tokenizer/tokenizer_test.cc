@@ -210,6 +210,10 @@ TEST(Tokenizer, BehaviourIsThatOfTheIdsNotOfTheFiles) {
       defaults;  // what tokenizer_config.json leaves out has BertTokenizer's default
   defaults.Write("vocab.txt", BertVocabTxt());
   EXPECT_EQ(OpenOrDie(defaults.path()).Behaviour(), FromJson().Behaviour());
+  const TestDirectory unlimited;  // as transformers writes it
+  unlimited.Write("vocab.txt", BertVocabTxt())
+      .Write("tokenizer_config.json", R"({"model_max_length": 1000000000000000019884624838656})");
+  EXPECT_EQ(OpenOrDie(unlimited.path()).Behaviour(), FromJson().Behaviour());
   std::string swapped = BertVocabTxt();
   const size_t at = swapped.find("\ngood\n");
   swapped.replace(at, 6, "\ngoob\n");

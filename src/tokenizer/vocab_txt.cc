@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_numbers.h"
 #include "base/mapped_file.h"
 #include "tokenizer/json.h"
 #include "tokenizer/parts.h"
@@ -98,7 +99,10 @@ Result<BertTokenizerConfig> ReadConfigFile(const std::filesystem::path& file) {
   }
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  const simdjson::error_code failure = parser.parse(text.value()).get(root);
+  simdjson::error_code failure = parser.parse(text.value()).get(root);
+  if (failure == simdjson::NUMBER_ERROR) {
+    failure = parser.parse(WithLargeNumbersAsReals(text.value())).get(root);
+  }
   if (failure != simdjson::SUCCESS) {
     return Error(ErrorCode::kCorrupt,
                  fmt::format("{}: not JSON: {}", file.string(), simdjson::error_message(failure)));
