@@ -64,7 +64,7 @@ TEST_ONLY = ("gtest/", "gmock/", "benchmark/")
 
 # Intrinsics: only in files that are named after an instruction set. <xmmintrin.h> is in the
 # baseline of x86-64 and holds the control register for denormals.
-INTRINSICS = {"immintrin.h", "x86intrin.h", "arm_neon.h", "arm_sve.h", "arm_bf16.h"}
+INTRINSICS = {"emmintrin.h", "immintrin.h", "x86intrin.h", "arm_neon.h", "arm_sve.h", "arm_bf16.h"}
 BASELINE_INTRINSICS = {"xmmintrin.h"}
 ISA_FILE = re.compile(r"(avx|sse|amx|neon|sve)")
 
