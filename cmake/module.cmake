@@ -79,8 +79,8 @@ function(sprat_test prefix file)
   add_executable(${exe} ${file})
   target_link_libraries(${exe} PRIVATE ${A_UNPARSED_ARGUMENTS} GTest::gtest_main GTest::gmock)
   target_compile_definitions(${exe} PRIVATE SPRAT_TESTDATA="${PROJECT_SOURCE_DIR}/testdata")
-  gtest_discover_tests(${exe} TEST_PREFIX ${prefix}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 600)
+  gtest_discover_tests(${exe} TEST_PREFIX ${prefix}. NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST
+                       DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
   set(labels unit)
   sprat_reaches_kernels(reaches ${A_UNPARSED_ARGUMENTS})
   if(reaches)
@@ -100,14 +100,15 @@ function(sprat_test prefix file)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${properties_file})
 endfunction()
 
-# Sets `result` to whether one of the given targets is sprat_kernels or is linked to it.
+# Sets `result` to whether one of the given targets is, or is linked to, a module with tables of
+# functions for different instruction sets.
 function(sprat_reaches_kernels result)
   set(${result} FALSE PARENT_SCOPE)
   set(seen)
   set(queue ${ARGN})
   while(queue)
     list(POP_FRONT queue target)
-    if(target STREQUAL "sprat_kernels")
+    if(target MATCHES "^sprat_(kernels|ngram)$")
       set(${result} TRUE PARENT_SCOPE)
       return()
     endif()

@@ -86,8 +86,8 @@ STANDARD_C = {"stddef.h", "stdint.h", "stdbool.h"}
 POSIX = set(
     """
     aio.h cpuid.h dirent.h dlfcn.h elf.h fcntl.h fnmatch.h glob.h libgen.h malloc.h netdb.h
-    netinet/in.h netinet/tcp.h arpa/inet.h poll.h pthread.h sched.h signal.h spawn.h stdlib.h termios.h
-    time.h unistd.h
+    netinet/in.h netinet/tcp.h arpa/inet.h poll.h pthread.h sched.h signal.h spawn.h stdlib.h
+    termios.h time.h unistd.h
     """.split()
 )
 
