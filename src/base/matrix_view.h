@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 namespace sprat {
 
@@ -21,6 +22,12 @@ struct MatrixView {
       : elements(first), rows(row_count), columns(column_count), stride(column_count) {}
   MatrixView(T* first, size_t row_count, size_t column_count, size_t row_stride)
       : elements(first), rows(row_count), columns(column_count), stride(row_stride) {}
+
+  // What may be written may be read.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator MatrixView<const T>() const requires(!std::is_const_v<T>) {
+    return {elements, rows, columns, stride};
+  }
 
   T* Row(size_t i) const { return elements + i * stride; }
   std::span<T> RowSpan(size_t i) const { return {Row(i), columns}; }
