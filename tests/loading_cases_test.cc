@@ -106,10 +106,10 @@ TEST(B54, WhatIsNoTensorFileIsNamed) {
 
 TEST(B56, AMissingDirectoryOrFileIsNamed) {
   const std::filesystem::path directory = NewTestDirectory("sprat-b56");
-  EXPECT_EQ(OpenFault(directory / "absent", ErrorCode::kNotFound), "DIR: no such directory");
+  EXPECT_EQ(OpenFault(directory / "absent", ErrorCode::kNotFound), "DIR: no such model directory");
   WriteTestFile(directory / "file", "x");
   EXPECT_EQ(OpenFault(directory / "file", ErrorCode::kNotFound),
-            "DIR: is a file, expected a model's directory");
+            "DIR: a file, expected the directory that holds the model");
   EXPECT_EQ(OpenFault(NewTestDirectory("sprat-b56"), ErrorCode::kNotFound),
             "DIR/config.json: No such file or directory");
 
@@ -208,7 +208,8 @@ TEST(B58, AnAddedTokenBeyondTheTableIsRefused) {
               R"({"id": 5000, "special": false, "content": "[far]", "single_word": false,
                   "lstrip": false, "rstrip": false, "normalized": false}, )");
   WriteTestFile(directory / "tokenizer.json", json);
-  EXPECT_THAT(OpenFault(directory, ErrorCode::kCorrupt), HasSubstr("5000"));
+  EXPECT_THAT(OpenFault(directory, ErrorCode::kCorrupt),
+              HasSubstr("the embedding table has only 100 rows"));
 }
 
 TEST(B58, TokenIdsGivenByTheCallerAreChecked) {

@@ -19,22 +19,22 @@ namespace sprat {
 
 // How a model is opened. What is left empty is what the model's own files say.
 struct EngineOptions {
-  size_t threads = 0;                  // compute threads; 0: CPU affinity and cgroup quota decide
-  std::optional<size_t> max_length;    // tokens a text, special ones included; at most the model's
-                                       // position table
-  std::optional<std::string> pooling;  // "cls", "mean", "max", "mean_sqrt_len", "weightedmean",
-                                       // "lasttoken"
+  size_t threads = 0;  // compute threads; 0: CPU affinity and cgroup quota decide
+  std::optional<size_t> max_length = {};    // tokens a text, special ones included; at most the
+                                            // model's position table
+  std::optional<std::string> pooling = {};  // "cls", "mean", "max", "mean_sqrt_len",
+                                            // "weightedmean", "lasttoken"
   bool parse_special_tokens = true;  // "[SEP]" in a text is the special token, as in the reference
   bool check_weights = false;        // refuse weights that hold NaN or infinity
 };
 
 // How one call's texts become vectors.
 struct EmbedOptions {
-  std::optional<std::string> prompt_name;  // a name of EngineInfo::prompts; its text is prepended
-  std::optional<std::string> prompt;       // a text to prepend as it is; excludes prompt_name
-  std::optional<bool> normalize;           // default: true
-  std::optional<size_t> dimensions;        // keep the first d values, then normalise again
-  bool truncate = true;                    // false: a text over the maximum length is kTooLong
+  std::optional<std::string> prompt_name = {};  // of EngineInfo::prompts: its text is prepended
+  std::optional<std::string> prompt = {};       // a text to prepend as it is; excludes prompt_name
+  std::optional<bool> normalize = {};           // default: true
+  std::optional<size_t> dimensions = {};        // keep the first d values, then normalise again
+  bool truncate = true;                         // false: a text over the maximum length is kTooLong
 };
 
 // Rows of vectors in the order of the texts.

@@ -86,14 +86,14 @@ Result<void> CheckDirectory(const std::filesystem::path& directory) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(directory, ignored);
   if (status.type() == std::filesystem::file_type::not_found) {
-    return Error(ErrorCode::kNotFound, directory.string() + ": no such directory");
+    return Error(ErrorCode::kNotFound, directory.string() + ": no such model directory");
   }
   if (status.type() == std::filesystem::file_type::directory ||
       status.type() == std::filesystem::file_type::none) {
     return {};  // what cannot be looked at is reported by the first file that is opened
   }
   return Error(ErrorCode::kNotFound,
-               directory.string() + ": is a file, expected a model's directory");
+               directory.string() + ": a file, expected the directory that holds the model");
 }
 
 // ---- config.json -----------------------------------------------------------------------------

@@ -159,11 +159,11 @@ TEST(B56, AMissingDirectoryOrFileIsNamed) {
   const std::filesystem::path directory = NewTestDirectory("sprat-b56");
   const Fault absent = FaultOf(directory / "absent");
   EXPECT_EQ(absent.code, ErrorCode::kNotFound);
-  EXPECT_EQ(absent.message, "DIR: no such directory");
+  EXPECT_EQ(absent.message, "DIR: no such model directory");
   WriteTestFile(directory / "file", "x");
   const Fault file = FaultOf(directory / "file");
   EXPECT_EQ(file.code, ErrorCode::kNotFound);
-  EXPECT_EQ(file.message, "DIR: is a file, expected a model's directory");
+  EXPECT_EQ(file.message, "DIR: a file, expected the directory that holds the model");
   const Fault empty = FaultOf(directory);
   EXPECT_EQ(empty.code, ErrorCode::kNotFound);
   EXPECT_EQ(empty.message, "DIR/config.json: No such file or directory");
