@@ -1,0 +1,344 @@
+#include "sprat/engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "engine/batch_plan.h"
+#include "engine/loaded_model.h"
+
+namespace sprat {
+namespace {
+
+// Texts are tokenized, sorted and run in windows, so that memory is bounded by these numbers and
+// not by the caller's array.
+constexpr size_t kWindowTexts{1024};
+constexpr size_t kWindowTokens{65536};
+// One batch: large enough that weights read once serve many rows, small enough that a query that
+// arrives meanwhile waits for little.
+constexpr size_t kBatchTokens{4096};
+
+// Memory of one call, reused by the next.
+struct Workspace {
+  std::string prompted;         // prompt + text
+  std::vector<uint32_t> ids;    // of the texts of a window, end to end
+  std::vector<size_t> offsets;  // of each text in `ids`, one more than texts
+  std::vector<size_t> lengths;
+  BatchPlan plan;
+  TokenBatch batch;
+  std::vector<float> rows;  // vectors of a batch, in its order
+
+  void StartWindow() {
+    ids.clear();
+    offsets.assign(1, 0);
+    lengths.clear();
+  }
+  void EndText() {
+    lengths.push_back(ids.size() - offsets.back());
+    offsets.push_back(ids.size());
+  }
+};
+
+Error At(size_t text, Error error) { return std::move(error).In("text " + std::to_string(text)); }
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  Impl(LoadedModel loaded, const EngineOptions& options)
+      : loaded_(std::move(loaded)), parse_special_tokens_(options.parse_special_tokens) {}
+
+  const EngineInfo& info() const { return loaded_.info; }
+
+  Result<void> Embed(std::span<const std::string_view> texts, const EmbedOptions& options,
+                     Embeddings& out);
+  Result<void> EmbedTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
+                           const EmbedOptions& options, Embeddings& out);
+  Result<Tokens> Tokenize(std::string_view text, const EmbedOptions& options,
+                          std::optional<size_t> max_length);
+  Result<std::string> Fingerprint();
+
+ private:
+  Result<std::string_view> Prompt(const EmbedOptions& options) const;
+  Result<size_t> Columns(const EmbedOptions& options) const;
+  Result<TokenizedLength> TokenizeText(std::string_view text, std::string_view prompt,
+                                       bool truncate, Workspace& work) const;
+  Result<void> CheckTokens(size_t sequence, std::span<const uint32_t> ids) const;
+  Result<void> RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
+                         Embeddings& out);
+
+  std::unique_ptr<Workspace> TakeWorkspace();
+  void ReturnWorkspace(std::unique_ptr<Workspace> work);
+
+  LoadedModel loaded_;
+  const bool parse_special_tokens_;
+
+  std::mutex device_mutex_;  // held while the model computes a batch: calls take turns
+
+  std::mutex idle_mutex_;
+  std::vector<std::unique_ptr<Workspace>> idle_;  // guarded by idle_mutex_
+
+  std::mutex fingerprint_mutex_;
+  std::optional<std::string> fingerprint_;  // guarded by fingerprint_mutex_
+};
+
+Result<std::string_view> Engine::Impl::Prompt(const EmbedOptions& options) const {
+  if (options.prompt && options.prompt_name) {
+    return Error(ErrorCode::kInvalidArgument, "prompt and prompt_name exclude each other");
+  }
+  if (options.prompt) return std::string_view(*options.prompt);
+  const std::optional<std::string>& name =
+      options.prompt_name ? options.prompt_name : loaded_.sentence.default_prompt_name;
+  if (!name) return std::string_view();
+  const auto found = loaded_.sentence.prompts.find(*name);
+  if (found != loaded_.sentence.prompts.end()) return std::string_view(found->second);
+  std::string known;
+  for (const auto& [prompt_name, text] : loaded_.sentence.prompts) {
+    known += (known.empty() ? "'" : ", '") + prompt_name + "'";
+  }
+  return Error(ErrorCode::kInvalidArgument,
+               "unknown prompt name '" + *name + "', expected " +
+                   (known.empty() ? "none: this model has no prompts" : "one of " + known));
+}
+
+Result<size_t> Engine::Impl::Columns(const EmbedOptions& options) const {
+  const size_t all = loaded_.model->dimensions();
+  if (!options.dimensions) return all;
+  if (*options.dimensions < 1 || *options.dimensions > all) {
+    return Error(ErrorCode::kInvalidArgument, "dimensions must be between 1 and " +
+                                                  std::to_string(all) + ", got " +
+                                                  std::to_string(*options.dimensions));
+  }
+  return *options.dimensions;
+}
+
+Result<TokenizedLength> Engine::Impl::TokenizeText(std::string_view text, std::string_view prompt,
+                                                   bool truncate, Workspace& work) const {
+  const size_t limit = loaded_.model->max_sequence();
+  if (!prompt.empty()) {
+    work.prompted.assign(prompt).append(text);
+    text = work.prompted;
+  }
+  const TokenizeOptions options{.max_tokens = truncate ? limit : 0,
+                                .parse_special_tokens = parse_special_tokens_};
+  Result<TokenizedLength> length = loaded_.tokenizer->Tokenize(text, options, work.ids);
+  if (length.ok() && length.value().tokens > limit) {
+    return Error(ErrorCode::kTooLong, std::to_string(length.value().tokens) +
+                                          " tokens, expected at most the model's maximum of " +
+                                          std::to_string(limit));
+  }
+  return length;
+}
+
+Result<void> Engine::Impl::Embed(std::span<const std::string_view> texts,
+                                 const EmbedOptions& options, Embeddings& out) {
+  Result<std::string_view> prompt = Prompt(options);
+  if (!prompt.ok()) return std::move(prompt.error());
+  Result<size_t> columns = Columns(options);
+  if (!columns.ok()) return std::move(columns.error());
+  out.dimensions = columns.value();
+  out.values.resize(texts.size() * columns.value());
+  out.tokens.resize(texts.size());
+  out.truncated.resize(texts.size());
+
+  std::unique_ptr<Workspace> work = TakeWorkspace();
+  Result<void> done;
+  for (size_t first = 0; first < texts.size() && done.ok(); first += work->lengths.size()) {
+    work->StartWindow();
+    for (size_t i = first; i < texts.size() && done.ok(); ++i) {
+      if (work->lengths.size() == kWindowTexts || work->ids.size() >= kWindowTokens) break;
+      Result<TokenizedLength> length =
+          TokenizeText(texts[i], prompt.value(), options.truncate, *work);
+      if (!length.ok()) {
+        done = At(i, std::move(length.error()));
+        break;
+      }
+      out.tokens[i] = static_cast<uint32_t>(length.value().tokens);
+      out.truncated[i] = length.value().truncated ? 1 : 0;
+      work->EndText();
+    }
+    if (done.ok()) done = RunWindow(options, first, *work, out);
+  }
+  ReturnWorkspace(std::move(work));
+  return done;
+}
+
+Result<void> Engine::Impl::CheckTokens(size_t sequence, std::span<const uint32_t> ids) const {
+  const size_t limit = loaded_.model->max_sequence();
+  if (ids.empty() || ids.size() > limit) {
+    return At(sequence, Error(ErrorCode::kInvalidArgument, std::to_string(ids.size()) +
+                                                               " token ids, expected 1 to " +
+                                                               std::to_string(limit)));
+  }
+  const size_t rows = loaded_.model->vocabulary_rows();
+  for (const uint32_t id : ids) {
+    if (id >= rows) {
+      return At(sequence, Error(ErrorCode::kInvalidArgument, "token id " + std::to_string(id) +
+                                                                 ", expected less than " +
+                                                                 std::to_string(rows)));
+    }
+  }
+  return {};
+}
+
+Result<void> Engine::Impl::EmbedTokens(std::span<const uint32_t> ids,
+                                       std::span<const size_t> offsets, const EmbedOptions& options,
+                                       Embeddings& out) {
+  if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size() ||
+      !std::is_sorted(offsets.begin(), offsets.end())) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "offsets must rise from 0 to the number of ids, " + std::to_string(ids.size()));
+  }
+  Result<size_t> columns = Columns(options);
+  if (!columns.ok()) return std::move(columns.error());
+  const size_t sequences = offsets.size() - 1;
+  out.dimensions = columns.value();
+  out.values.resize(sequences * columns.value());
+  out.tokens.resize(sequences);
+  out.truncated.assign(sequences, 0);
+
+  std::unique_ptr<Workspace> work = TakeWorkspace();
+  Result<void> done;
+  for (size_t first = 0; first < sequences && done.ok(); first += work->lengths.size()) {
+    work->StartWindow();
+    for (size_t i = first; i < sequences && done.ok(); ++i) {
+      if (work->lengths.size() == kWindowTexts || work->ids.size() >= kWindowTokens) break;
+      const auto sequence = ids.subspan(offsets[i], offsets[i + 1] - offsets[i]);
+      done = CheckTokens(i, sequence);
+      out.tokens[i] = static_cast<uint32_t>(sequence.size());
+      work->ids.insert(work->ids.end(), sequence.begin(), sequence.end());
+      work->EndText();
+    }
+    if (done.ok()) done = RunWindow(options, first, *work, out);
+  }
+  ReturnWorkspace(std::move(work));
+  return done;
+}
+
+// Runs the texts of a window, whose vectors are the rows of `out` from first_row on.
+Result<void> Engine::Impl::RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
+                                     Embeddings& out) {
+  PlanBatches(work.lengths, kBatchTokens, work.plan);
+  const OutputForm form{.normalize = options.normalize.value_or(true)};
+  const size_t columns = out.dimensions;
+  for (size_t b = 0; b < work.plan.batches(); ++b) {
+    const std::span<const uint32_t> members = work.plan.Batch(b);
+    work.batch.clear();
+    for (const uint32_t i : members) {
+      work.batch.Append({work.ids.data() + work.offsets[i], work.lengths[i]});
+    }
+    work.rows.resize(std::max(work.rows.size(), members.size() * columns));
+    {
+      const std::lock_guard<std::mutex> device(device_mutex_);
+      Result<void> embedded =
+          loaded_.model->Embed(work.batch, form, {work.rows.data(), members.size(), columns});
+      if (!embedded.ok()) return embedded;
+    }
+    for (size_t i = 0; i < members.size(); ++i) {
+      std::copy_n(work.rows.data() + i * columns, columns,
+                  out.values.data() + (first_row + members[i]) * columns);
+    }
+  }
+  return {};
+}
+
+Result<Tokens> Engine::Impl::Tokenize(std::string_view text, const EmbedOptions& options,
+                                      std::optional<size_t> max_length) {
+  Result<std::string_view> prompt = Prompt(options);
+  if (!prompt.ok()) return std::move(prompt.error());
+  const std::string prompted = std::string(prompt.value()).append(text);
+  Tokens tokens;
+  const TokenizeOptions tokenize{.max_tokens = max_length.value_or(loaded_.model->max_sequence()),
+                                 .parse_special_tokens = parse_special_tokens_};
+  Result<TokenizedLength> length = loaded_.tokenizer->Tokenize(prompted, tokenize, tokens.ids);
+  if (!length.ok()) return std::move(length.error());
+  tokens.truncated = length.value().truncated;
+  for (const uint32_t id : tokens.ids) {
+    tokens.texts.emplace_back(loaded_.tokenizer->Token(id).value_or(""));
+  }
+  return tokens;
+}
+
+Result<std::string> Engine::Impl::Fingerprint() {
+  const std::lock_guard<std::mutex> lock(fingerprint_mutex_);
+  if (!fingerprint_) {
+    Result<std::string> computed = loaded_.fingerprint();
+    if (!computed.ok()) return computed;
+    fingerprint_ = std::move(computed).value();
+  }
+  return *fingerprint_;
+}
+
+std::unique_ptr<Workspace> Engine::Impl::TakeWorkspace() {
+  const std::lock_guard<std::mutex> lock(idle_mutex_);
+  if (idle_.empty()) return std::make_unique<Workspace>();
+  std::unique_ptr<Workspace> work = std::move(idle_.back());
+  idle_.pop_back();
+  return work;
+}
+
+void Engine::Impl::ReturnWorkspace(std::unique_ptr<Workspace> work) {
+  const std::lock_guard<std::mutex> lock(idle_mutex_);
+  idle_.push_back(std::move(work));
+}
+
+Result<Engine> Engine::Open(const std::filesystem::path& directory, const EngineOptions& options) {
+  std::error_code status_error;
+  const auto status = std::filesystem::status(directory, status_error);
+  if (!std::filesystem::exists(status)) {
+    return Error(ErrorCode::kNotFound, directory.string() + ": no such model directory");
+  }
+  if (!std::filesystem::is_directory(status)) {
+    return Error(ErrorCode::kNotFound,
+                 directory.string() + ": a file, expected the directory that holds the model");
+  }
+  Result<LoadedModel> loaded = LoadEncoder(directory, options);
+  if (!loaded.ok()) return std::move(loaded.error());
+  return Engine(std::make_unique<Impl>(std::move(loaded).value(), options));
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Result<void> Engine::EmbedInto(std::span<const std::string_view> texts, const EmbedOptions& options,
+                               Embeddings& out) const {
+  Result<void> done = impl_->Embed(texts, options, out);
+  if (!done.ok()) out = {};
+  return done;
+}
+
+Result<Embeddings> Engine::Embed(std::span<const std::string_view> texts,
+                                 const EmbedOptions& options) const {
+  Embeddings embeddings;
+  Result<void> done = impl_->Embed(texts, options, embeddings);
+  if (!done.ok()) return std::move(done.error());
+  return embeddings;
+}
+
+Result<Embeddings> Engine::EmbedOne(std::string_view text, const EmbedOptions& options) const {
+  return Embed({&text, 1}, options);
+}
+
+Result<Embeddings> Engine::EmbedTokens(std::span<const uint32_t> ids,
+                                       std::span<const size_t> offsets,
+                                       const EmbedOptions& options) const {
+  Embeddings embeddings;
+  Result<void> done = impl_->EmbedTokens(ids, offsets, options, embeddings);
+  if (!done.ok()) return std::move(done.error());
+  return embeddings;
+}
+
+Result<Tokens> Engine::Tokenize(std::string_view text, const EmbedOptions& options,
+                                std::optional<size_t> max_length) const {
+  return impl_->Tokenize(text, options, max_length);
+}
+
+Result<std::string> Engine::Fingerprint() const { return impl_->Fingerprint(); }
+
+const EngineInfo& Engine::info() const { return impl_->info(); }
+
+}  // namespace sprat
