@@ -1,4 +1,4 @@
-// Compiled with -mavx2 -mfma.
+// Compiled with -mavx2 -mfma -mf16c.
 #include <immintrin.h>
 
 #include "kernels/kernels.h"
@@ -118,12 +118,38 @@ void Transpose(V (&r)[16]) {
   }
 }
 
+// How many vectors of a looked-up row are summed in registers at once.
+constexpr size_t kGatherVectors{4};
+
+// 16 elements of another type as f32, or the first n of them, 1 <= n <= 16; any alignment. AVX2 has
+// no masks for elements this small, so a tail goes through a copy.
+V LoadF16(const char* p) {
+  const auto* halves = reinterpret_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+}
+V LoadI8(const char* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+V LoadFirstF16(const char* p, size_t n) {
+  char copy[32] = {};
+  __builtin_memcpy(copy, p, n * 2);
+  return LoadF16(copy);
+}
+V LoadFirstI8(const char* p, size_t n) {
+  char copy[16] = {};
+  __builtin_memcpy(copy, p, n);
+  return LoadI8(copy);
+}
+
 // The order matters: each uses what the ones before it define.
 #include "kernels/vector_reduce.inc"
 
 #include "kernels/vector_linear.inc"
 
 #include "kernels/vector_attention.inc"
+#include "kernels/vector_gather.inc"
 #include "kernels/vector_rows.inc"
 
 }  // namespace
@@ -139,6 +165,7 @@ const Kernels kAvx2Kernels = {
     .add_layer_norm = AddLayerNorm,
     .sum_rows = SumRows,
     .max_rows = MaxRows,
+    .gather_rows = GatherRows,
     .l2_normalize = L2Normalize,
 };
 

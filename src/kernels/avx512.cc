@@ -77,12 +77,31 @@ void Transpose(V (&r)[16]) {
   }
 }
 
+// How many vectors of a looked-up row are summed in registers at once.
+constexpr size_t kGatherVectors{16};
+
+// 16 elements of another type as f32, or the first n of them, 1 <= n <= 16; any alignment.
+V LoadF16(const char* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+V LoadFirstF16(const char* p, size_t n) {
+  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(First(n), p));
+}
+V LoadI8(const char* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+V LoadFirstI8(const char* p, size_t n) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(First(n), p)));
+}
+
 // The order matters: each uses what the ones before it define.
 #include "kernels/vector_reduce.inc"
 
 #include "kernels/vector_linear.inc"
 
 #include "kernels/vector_attention.inc"
+#include "kernels/vector_gather.inc"
 #include "kernels/vector_rows.inc"
 
 }  // namespace
@@ -98,6 +117,7 @@ const Kernels kAvx512Kernels = {
     .add_layer_norm = AddLayerNorm,
     .sum_rows = SumRows,
     .max_rows = MaxRows,
+    .gather_rows = GatherRows,
     .l2_normalize = L2Normalize,
 };
 

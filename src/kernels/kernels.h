@@ -11,6 +11,7 @@
 #define SPRAT_KERNELS_KERNELS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 namespace sprat {
 
@@ -79,6 +80,21 @@ struct SumRowsArgs {
   float* out;  // columns
 };
 
+// How the rows of a table are stored.
+enum class RowType { kF32, kF16, kI8 };
+
+struct GatherArgs {
+  const void* table;  // dense rows of `stride` elements, any alignment
+  RowType type;
+  size_t stride;
+  const uint32_t* rows;  // `count` row numbers
+  const float* weights;  // one for each of `rows`; nullptr: all 1
+  size_t count;
+  size_t columns;  // the first ones of a row, <= stride
+  float scale;
+  float* out;  // columns
+};
+
 // In the bounds below u = 2^-24, and errors are to first order, as in Higham, Accuracy and
 // Stability of Numerical Algorithms, 2nd ed., section 3.1.
 struct Kernels {
@@ -117,6 +133,10 @@ struct Kernels {
 
   // out[c] = max_i x[i][c], exact; rows >= 1. `weights` and `scale` are ignored.
   void (*max_rows)(const SumRowsArgs& args);
+
+  // out = scale * sum_t weights[t] * table[rows[t]] as f32, each column by itself, t ascending.
+  //   |error| <= (count + 1) u |scale| sum_t |weights[t] * table[rows[t]]|.
+  void (*gather_rows)(const GatherArgs& args);
 
   // x /= max(|x|, 1e-12), |x| the Euclidean norm of n values. Relative error <= (n / 2 + 4) u.
   void (*l2_normalize)(float* x, size_t n);

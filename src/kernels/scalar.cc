@@ -1,6 +1,7 @@
 // The reference kernels: what each entry of the table means, written to be read. Compiled without
 // vectorisation, so that its speed is honestly scalar.
 #include <cmath>
+#include <cstring>
 
 #include "kernels/kernels.h"
 
@@ -113,6 +114,47 @@ void MaxRows(const SumRowsArgs& a) {
   }
 }
 
+// An IEEE 754 binary16 as f32, exactly.
+float HalfToFloat(uint16_t half) {
+  const float sign = (half & 0x8000) != 0 ? -1.0f : 1.0f;
+  const int exponent = (half >> 10) & 0x1f;
+  const int mantissa = half & 0x3ff;
+  if (exponent == 0x1f) return mantissa == 0 ? sign * INFINITY : NAN;
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
+  return sign * std::ldexp(static_cast<float>(mantissa + 0x400), exponent - 25);
+}
+
+// Element i of a table, which need not be aligned for its type.
+float Element(const GatherArgs& a, size_t i) {
+  const char* table = static_cast<const char*>(a.table);
+  float f32;
+  uint16_t f16;
+  int8_t i8;
+  switch (a.type) {
+    case RowType::kF32:
+      std::memcpy(&f32, table + i * sizeof f32, sizeof f32);
+      return f32;
+    case RowType::kF16:
+      std::memcpy(&f16, table + i * sizeof f16, sizeof f16);
+      return HalfToFloat(f16);
+    case RowType::kI8:
+      std::memcpy(&i8, table + i, sizeof i8);
+      return i8;
+  }
+  return 0.0f;
+}
+
+void GatherRows(const GatherArgs& a) {
+  for (size_t c = 0; c < a.columns; ++c) {
+    float sum = 0.0f;
+    for (size_t t = 0; t < a.count; ++t) {
+      const float weight = a.weights == nullptr ? 1.0f : a.weights[t];
+      sum += weight * Element(a, a.rows[t] * a.stride + c);
+    }
+    a.out[c] = a.scale * sum;
+  }
+}
+
 void L2Normalize(float* x, size_t n) {
   const float norm = std::sqrt(Dot(x, x, n));
   const float divisor = norm > 1e-12f ? norm : 1e-12f;
@@ -132,6 +174,7 @@ const Kernels kScalarKernels = {
     .add_layer_norm = AddLayerNorm,
     .sum_rows = SumRows,
     .max_rows = MaxRows,
+    .gather_rows = GatherRows,
     .l2_normalize = L2Normalize,
 };
 

@@ -8,11 +8,12 @@
 namespace sprat {
 namespace {
 
-// null means no limit, so the getters of JsonFields, for which null is absent, do not serve.
-Result<std::optional<size_t>> MaxLength(const JsonFields& fields, std::optional<size_t> absent) {
-  const std::optional<simdjson::dom::element> value = fields.Find("max_length");
-  if (!value) return absent;
-  if (value->is_null()) return std::optional<size_t>();
+// A whole number; null: no limit; absent: `absent`. (For JsonFields null is absent.)
+Result<std::optional<size_t>> MaxLength(const JsonFields& fields, simdjson::dom::object object,
+                                        std::optional<size_t> absent) {
+  simdjson::dom::element value;
+  if (object["max_length"].get(value) != simdjson::SUCCESS) return absent;
+  if (value.is_null()) return std::optional<size_t>();
   Result<std::optional<uint64_t>> length =
       fields.Integer("max_length", {.least = 1, .most = std::numeric_limits<uint32_t>::max()});
   if (!length.ok()) return std::move(length.error());
@@ -48,7 +49,7 @@ Result<StaticConfig> ReadStaticConfig(const StaticLayout& layout) {
   Result<std::optional<bool>> normalize = fields.Bool("normalize");
   if (!normalize.ok()) return std::move(normalize.error());
   config.normalize = normalize.value().value_or(false);
-  Result<std::optional<size_t>> max_length = MaxLength(fields, config.max_length);
+  Result<std::optional<size_t>> max_length = MaxLength(fields, object.value(), config.max_length);
   if (!max_length.ok()) return std::move(max_length.error());
   config.max_length = max_length.value();
   return config;
