@@ -94,9 +94,17 @@ class Golden : public testing::Test {
     ASSERT_EQ(golden_->size(), 285u);
   }
 
-  static std::vector<std::string> Texts(size_t first, size_t count) {
+  // All the texts; for the scalar table, which is made to be read, each twelfth.
+  static std::vector<GoldenText> Sample(const Engine& engine) {
+    if (engine.info().kernels != "scalar") return *golden_;
+    std::vector<GoldenText> sample;
+    for (size_t i = 0; i < golden_->size(); i += 12) sample.push_back((*golden_)[i]);
+    return sample;
+  }
+
+  static std::vector<std::string> TextsOf(const std::vector<GoldenText>& golden) {
     std::vector<std::string> texts;
-    for (size_t i = first; i < first + count; ++i) texts.push_back((*golden_)[i].text);
+    for (const GoldenText& entry : golden) texts.push_back(entry.text);
     return texts;
   }
 
@@ -117,12 +125,13 @@ TEST_F(Golden, IdsAreTheReferences) {
 
 TEST_F(Golden, VectorsAreTheReferences) {
   const Engine engine = OpenOrDie(directory_);
-  const Embeddings rows = EmbedOrDie(engine, Texts(0, golden_->size()));
+  const std::vector<GoldenText> sample = Sample(engine);
+  const Embeddings rows = EmbedOrDie(engine, TextsOf(sample));
   double least_cosine = 1.0;
   double largest_difference = 0.0;
   std::vector<std::span<const float>> found, expected;
-  for (size_t i = 0; i < golden_->size(); ++i) {
-    const GoldenText& golden = (*golden_)[i];
+  for (size_t i = 0; i < sample.size(); ++i) {
+    const GoldenText& golden = sample[i];
     ASSERT_EQ(golden.vector.size(), rows.dimensions);
     ASSERT_TRUE(AllFinite(rows.Row(i))) << golden.text;
     EXPECT_EQ(rows.tokens[i], golden.ids.size()) << golden.text;
@@ -147,7 +156,7 @@ TEST_F(Golden, VectorsAreTheReferences) {
     for (size_t rank = 0; rank < ours.size(); ++rank) {
       EXPECT_NEAR(Cosine(expected[ours[rank]], expected[query]),
                   Cosine(expected[theirs[rank]], expected[query]), 1e-6)
-          << "rank " << rank << " of " << (*golden_)[query].text;
+          << "rank " << rank << " of " << sample[query].text;
     }
   }
 }
@@ -161,27 +170,30 @@ TEST_F(Golden, HelloWorld) {
 
 // The same bits alone, in any batch, at any position, with any number of threads.
 TEST_F(Golden, AVectorDependsOnItsTextAlone) {
-  constexpr size_t kTexts{60};
-  const std::vector<std::string> texts = Texts(100, kTexts);
   const Engine one_thread = OpenOrDie(directory_, {.threads = 1});
+  std::vector<GoldenText> sample = *golden_;
+  if (one_thread.info().kernels == "scalar") {
+    std::erase_if(sample, [](const GoldenText& golden) { return golden.ids.size() > 8; });
+  }
+  const std::vector<std::string> texts = TextsOf(sample);
   std::vector<std::vector<float>> alone;
   for (const std::string& text : texts) alone.push_back(VectorOf(one_thread, text));
   for (const size_t threads : {1u, 2u, 4u}) {
     const Engine engine = OpenOrDie(directory_, {.threads = threads});
-    std::vector<size_t> order(kTexts);
+    std::vector<size_t> order(texts.size());
     std::iota(order.begin(), order.end(), size_t{0});
     for (const uint64_t seed : {0u, 1u, 2u}) {
       if (seed != 0) std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
       std::vector<std::string> shuffled;
       for (const size_t i : order) shuffled.push_back(texts[i]);
-      shuffled.resize(kTexts - 7 * seed);  // other batch sizes too
+      shuffled.resize(texts.size() - 7 * seed);  // other batch sizes too
       const Embeddings rows = EmbedOrDie(engine, shuffled);
       for (size_t i = 0; i < shuffled.size(); ++i) {
         EXPECT_TRUE(SameBits(rows.Row(i), alone[order[i]]))
             << "threads " << threads << ", seed " << seed << ": " << shuffled[i];
       }
     }
-    for (size_t i = 0; i < kTexts; i += 7) {
+    for (size_t i = 0; i < texts.size(); i += 7) {
       EXPECT_TRUE(SameBits(VectorOf(engine, texts[i]), alone[i])) << "threads " << threads;
     }
   }
