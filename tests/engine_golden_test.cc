@@ -1,5 +1,5 @@
 // The engine from text to vector with the real weights of all-MiniLM-L6-v2, against vectors of the
-// reference implementation (testdata/README.md).
+// reference implementation (testdata/golden).
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -42,7 +42,7 @@ std::vector<GoldenText> ReadGolden() {
   std::vector<GoldenText> golden;
   simdjson::dom::parser parser;
   simdjson::dom::document_stream lines;
-  const std::string path = std::string(SPRAT_TESTDATA) + "/minilm.jsonl";
+  const std::string path = std::string(SPRAT_TESTDATA) + "/golden/minilm.jsonl";
   EXPECT_EQ(parser.load_many(path).get(lines), simdjson::SUCCESS) << path;
   for (auto line : lines) {
     GoldenText entry;
