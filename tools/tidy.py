@@ -69,7 +69,9 @@ def main() -> int:
         mark = passed / fingerprint(entry, common)
         if mark.exists():
             return entry["file"], "", False
-        command = [tool, "--quiet", "-p", str(arguments.build), entry["file"]]
+        # GCC's names of warnings are not all Clang's.
+        options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option", "-p", str(arguments.build)]
+        command = [tool, *options, entry["file"]]
         result = subprocess.run(command, check=False, capture_output=True, text=True)
         if result.returncode == 0:
             mark.touch()

@@ -1,6 +1,11 @@
 #include "ngram/dispatch.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 
@@ -22,11 +27,17 @@ const NgramKernels& Avx512Bf16() {
   return table;
 }
 
+// Not a name that __builtin_cpu_supports of every compiler knows. The system saves what AVX2 saves.
+bool SupportsF16c() {
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 // __builtin_cpu_supports asks CPUID, and XGETBV whether the system saves the registers.
 void Probe(Runnable& found) {
   const auto add = [&](const NgramKernels& table) { found.tables[found.count++] = &table; };
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c");
+  const bool avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && SupportsF16c();
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
