@@ -5,7 +5,7 @@
 set -euo pipefail
 
 build_packages=(
-  cmake ninja-build g++ libfmt-dev libsimdjson-dev libssl-dev libcli11-dev
+  cmake ninja-build g++ libfmt-dev libsimdjson-dev libssl-dev liburing-dev libcli11-dev
   python3 python3-pip  # fetch the model
 )
 test_packages=(

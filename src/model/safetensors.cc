@@ -341,14 +341,25 @@ const Tensor* TensorFile::Find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-void TensorFile::Release(const Tensor& tensor) const {
+const MappedFile* TensorFile::FileOf(const Tensor& tensor) const {
   for (const MappedFile& file : files_) {
     const std::byte* begin = file.bytes().data();
-    if (tensor.bytes.data() >= begin && tensor.bytes.data() < begin + file.bytes().size()) {
-      file.Release(tensor.bytes);
-      return;
+    if (tensor.bytes.data() >= begin && tensor.bytes.data() <= begin + file.bytes().size()) {
+      return &file;
     }
   }
+  return nullptr;
+}
+
+TensorFile::Place TensorFile::Locate(const Tensor& tensor) const {
+  const MappedFile* file = FileOf(tensor);
+  CHECK(file != nullptr);
+  return {file->path(), static_cast<uint64_t>(tensor.bytes.data() - file->bytes().data())};
+}
+
+void TensorFile::Release(const Tensor& tensor) const {
+  const MappedFile* file = FileOf(tensor);
+  if (file != nullptr) file->Release(tensor.bytes);
 }
 
 namespace {

@@ -75,10 +75,19 @@ class TensorFile {
   // Where a message should point: the file, or the index of the shards.
   const std::filesystem::path& path() const { return path_; }
 
+  // The file that holds the bytes of `tensor`, one of this object's, and where they start in it:
+  // for who reads past the mapping.
+  struct Place {
+    const std::filesystem::path& file;
+    uint64_t offset;
+  };
+  Place Locate(const Tensor& tensor) const;
+
   // Gives back the memory of pages of `tensor` that have been read and copied elsewhere.
   void Release(const Tensor& tensor) const;
 
  private:
+  const MappedFile* FileOf(const Tensor& tensor) const;
   static Result<TensorFile> OpenShards(const std::filesystem::path& index);
 
   std::filesystem::path path_;

@@ -44,6 +44,18 @@ TEST(DecodeE4m3, MatchesTheStandardsValues) {
   }
 }
 
+// 1 + 2^-8 is halfway between two bf16, 1 + 3 * 2^-8 too: to even, down and up.
+TEST(DecodeE4m3, RoundsToNearestEven) {
+  const uint8_t one[] = {0x38};
+  for (const NgramKernels* table : Tables()) {
+    uint16_t out[1];
+    table->decode_e4m3(one, 0x1.01p0f, 1, out);
+    EXPECT_EQ(FromBf16(out[0]), 1.0f) << table->name;
+    table->decode_e4m3(one, 0x1.03p0f, 1, out);
+    EXPECT_EQ(FromBf16(out[0]), 0x1.04p0f) << table->name;
+  }
+}
+
 TEST(DecodeE4m3, EveryCodeAndLengthAgreesWithTheTableToRead) {
   std::vector<uint8_t> codes(256 + 40);
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);

@@ -1,0 +1,95 @@
+// The rows of all n-gram tables, wherever they are.
+#ifndef SPRAT_NGRAM_ROW_TABLES_H_
+#define SPRAT_NGRAM_ROW_TABLES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/thread_pool.h"
+#include "ngram/ngram_config.h"
+#include "ngram/ngram_kernels.h"
+#include "ngram/ngram_tensors.h"
+#include "ngram/row_cache.h"
+#include "sprat/ngram.h"
+#include "sprat/result.h"
+
+namespace sprat {
+
+enum class RowEncoding {
+  kBf16,  // d bf16
+  kE4m3,  // d OCP E4M3, times the f32 scale of the row or of the table
+};
+
+// The G tables in one of the forms of NgramTables. Every form of the same rows gathers the same
+// bits, apart from the rounding that kFp8 adds.
+// Threads: Resolve, Prefetch and Gather may be called from any thread at any time.
+class RowTables {
+ public:
+  // Takes the tables of `tensors`, which must outlive this object unless the form copies.
+  //   BF16 tables: as they are, or quantised with a scale a row for kFp8.
+  //   F8_E4M3 tables with their scales: as they are in every form.
+  //   F32 and F16 tables: rounded to BF16 in memory, so kMapped becomes kResident.
+  // Errors: kUnsupported naming table and type (any other; F32 and F16 for kCached); kIo;
+  // kOutOfMemory; kInvalidArgument if the arena holds fewer than one token's G rows.
+  static Result<RowTables> Load(const NgramConfig& config, const NgramTensors& tensors,
+                                const NgramOptions& options, ThreadPool& threads);
+
+  // Makes sure that the rows of ids (T x G) are in memory and stay there as long as `pins`.
+  // Nothing to do unless the form is kCached. Errors: as RowCache::Resolve.
+  Result<void> Resolve(std::span<const uint32_t> ids, RowCache::Pins& pins) const;
+  Result<void> Prefetch(std::span<const uint32_t> ids) const;
+
+  // Row t of x becomes the concatenation of the rows ids[t * G + i], i = 0 .. G-1, as bf16.
+  //   ids: T x G; pins: what Resolve gave for them, `first` being where they start in it.
+  //   x: T rows of `stride` >= H elements.
+  struct GatherTask {
+    std::span<const uint32_t> ids;
+    const RowCache::Pins* pins = nullptr;
+    size_t first = 0;
+    uint16_t* x = nullptr;
+    size_t stride = 0;
+  };
+  void Gather(const GatherTask& task, const NgramKernels& kernels) const;
+
+  NgramTables form() const { return form_; }
+  size_t row_bytes() const { return row_bytes_ + (HasRowScales() ? sizeof(float) : 0); }
+  size_t resident_bytes() const { return resident_bytes_; }
+  const RowCache* cache() const { return cache_.get(); }
+  // Tokens whose rows surely fit the arena together; without a cache, any number.
+  size_t tokens_at_once() const;
+
+ private:
+  struct Table {
+    const std::byte* rows = nullptr;  // row i at rows + i * row_bytes_; nullptr if cached
+    const float* row_scales = nullptr;
+    float scale = 1;  // of all rows, if row_scales is nullptr
+    Buffer<std::byte> owned_rows;
+    Buffer<float> owned_scales;
+  };
+
+  Result<void> LoadTable(const NgramConfig& config, const NgramTensors& tensors, uint32_t index,
+                         ThreadPool& threads);
+  Result<void> LoadScales(const Tensor& scales, uint64_t rows, Table& table);
+  Result<void> CopyRows(const NgramTensors& tensors, const Tensor& tensor, Table& table,
+                        ThreadPool& threads);
+  Result<void> OpenCache(const NgramConfig& config, const NgramTensors& tensors,
+                         const NgramOptions& options);
+  bool HasRowScales() const { return !tables_.empty() && tables_[0].row_scales != nullptr; }
+  const std::byte* Row(const GatherTask& task, size_t index) const;
+
+  size_t width_ = 0;      // d
+  size_t row_bytes_ = 0;  // of a row's elements
+  RowEncoding encoding_ = RowEncoding::kBf16;
+  NgramTables form_ = NgramTables::kMapped;
+  size_t resident_bytes_ = 0;
+  std::vector<Table> tables_;
+  std::unique_ptr<RowCache> cache_;
+};
+
+}  // namespace sprat
+
+#endif  // SPRAT_NGRAM_ROW_TABLES_H_
