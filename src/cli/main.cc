@@ -1,0 +1,71 @@
+// sprat: texts to vectors on the command line.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/help.h"
+#include "cli/options.h"
+#include "cli/output_file.h"
+#include "cli/terminal.h"
+#include "sprat/engine.h"
+
+namespace {
+
+constexpr int kFailed{1};
+constexpr int kWrongUsage{2};
+
+// What is said when the arguments make no sense.
+std::string UsageMessage(const CLI::App* app, const CLI::Error& fault) {
+  std::string what = fault.what();
+  if (app->get_subcommands().empty() && fault.get_name() == "RequiredError") {
+    const std::vector<std::string> rest = app->remaining();
+    if (rest.empty()) return app->help();
+    what = "'" + rest[0] + "' is not a command";
+  }
+  std::string command = "sprat";
+  for (const CLI::App* chosen : app->get_subcommands()) command += ' ' + chosen->get_name();
+  return "sprat: error: " + what + "\nSee '" + command + " --help'.\n";
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("Texts to vectors: the reference's vectors, at the hardware's speed.", "sprat");
+  app.set_version_flag("--version", "sprat " + std::string(sprat::Version()));
+  app.require_subcommand(1);
+  app.formatter(std::make_shared<sprat::cli::HelpFormatter>());
+  app.failure_message(UsageMessage);
+  app.footer(
+      "Example:\n"
+      "  sprat similarity \"A cat sits on the mat\" \"A kitten rests\" \"Rates were raised\"\n"
+      "Exit status: 0 done, 1 the work failed, 2 wrong usage. 'sprat COMMAND --help' says more.");
+  sprat::cli::Work work;
+  sprat::cli::AddEmbed(app, work);
+  sprat::cli::AddSimilarity(app, work);
+  sprat::cli::AddSearch(app, work);
+  sprat::cli::AddTokenize(app, work);
+  sprat::cli::AddInfo(app, work);
+  sprat::cli::AddVerify(app, work);
+  sprat::cli::AddBench(app, work);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& fault) {
+    return app.exit(fault) == 0 ? 0 : kWrongUsage;  // prints the help, or what is wrong
+  }
+  sprat::Result<int> status = work();
+  if (status.ok()) return status.value();
+  sprat::cli::Complain(status.error().message());
+  return kFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  sprat::cli::PrepareProcess();
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& fault) {  // out of memory, above all
+    sprat::cli::Complain(fault.what());
+    return kFailed;
+  }
+}

@@ -1,0 +1,119 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "cli/model_path.h"
+#include "cli/terminal.h"
+
+namespace sprat::cli {
+namespace {
+
+std::string CheckDevice(const std::string& device) {
+  const bool numbered = device.starts_with("cuda:") && device.size() > 5 &&
+                        device.find_first_not_of("0123456789", 5) == std::string::npos;
+  if (device == "auto" || device == "cpu" || device == "cuda" || numbered) return {};
+  return fmt::format("'{}' is not a device; devices are auto, cpu, cuda and cuda:N", device);
+}
+
+std::string CheckDtype(const std::string& dtype) {
+  if (dtype == "auto" || dtype == "f32") return {};
+  return fmt::format("'{}' is not supported; supported: auto, f32", dtype);
+}
+
+}  // namespace
+
+void AddModelOptions(CLI::App& command, ModelOptions& options) {
+  const auto group = [](CLI::Option* option) { option->group("Model"); };
+  group(command
+            .add_option("-m,--model", options.model,
+                        "A directory, a name under SPRAT_MODELS (~/.cache/sprat/models), or a "
+                        "name in Hugging Face's cache. Default: SPRAT_MODEL, or the only "
+                        "model there is")
+            ->type_name("MODEL"));
+  group(
+      command.add_option("--device", options.device, "auto, cpu, cuda or cuda:N; auto is the CPU")
+          ->type_name("DEVICE")
+          ->check(CLI::Validator(CheckDevice, "")));
+  group(command.add_option("--dtype", options.dtype, "Arithmetic: auto or f32")
+            ->type_name("TYPE")
+            ->check(CLI::Validator(CheckDtype, "")));
+  group(command
+            .add_option("--threads", options.engine.threads,
+                        "Compute threads. Default: the CPUs this process may use")
+            ->type_name("N")
+            ->check(CLI::Range(1, 1024)));
+  group(command.add_flag("--no-special-tokens-in-text", options.keep_special_tokens_as_text,
+                         "Take \"[SEP]\" in a text as the letters it is made of"));
+  group(command.add_flag("--check-weights", options.engine.check_weights,
+                         "Refuse a model whose weights hold NaN or infinity"));
+}
+
+void AddVectorOptions(CLI::App& command, ModelOptions& options) {
+  const auto group = [](CLI::Option* option) { option->group("Model"); };
+  group(command
+            .add_option("--max-length", options.engine.max_length,
+                        "Cut texts after N tokens, special ones included. Default: the model's")
+            ->type_name("N")
+            ->check(CLI::PositiveNumber));
+  group(command
+            .add_option("--pooling", options.engine.pooling,
+                        "cls, mean, max, mean_sqrt_len, weightedmean or lasttoken instead of "
+                        "the model's own")
+            ->type_name("HOW"));
+  group(command
+            .add_option("--dimensions", options.embed.dimensions,
+                        "Keep the first D values of each vector")
+            ->type_name("D")
+            ->check(CLI::PositiveNumber));
+}
+
+void AddPromptOptions(CLI::App& command, ModelOptions& options) {
+  CLI::Option* name =
+      command
+          .add_option("--prompt-name", options.embed.prompt_name,
+                      "Put the model's prompt of this name before each text (see info)")
+          ->type_name("NAME");
+  CLI::Option* text =
+      command.add_option("--prompt", options.embed.prompt, "Put this before each text");
+  name->group("Model")->excludes(text);
+  text->group("Model")->type_name("TEXT");
+}
+
+void AddTextOptions(CLI::App& command, TextSource& source, bool positional) {
+  if (positional) {
+    command.add_option("FILES", source.paths, "Files of texts; none, or -: standard input");
+  }
+  command
+      .add_option("--input-format", source.format,
+                  "lines: a text a line; jsonl: a JSON string or object a line; csv: with a header")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"lines", "jsonl", "csv"}))
+      ->capture_default_str();
+  command
+      .add_option("--text-field", source.text_field,
+                  "The member (jsonl) or column (csv) that holds the text")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+Result<Engine> OpenEngine(const ModelOptions& options) {
+  if (options.device.starts_with("cuda")) {
+    return Error(
+        ErrorCode::kDevice,
+        fmt::format("--device {}: not in this build; it has auto and cpu", options.device));
+  }
+  Result<std::filesystem::path> directory = FindModel(options.model, Env);
+  if (!directory.ok()) return std::move(directory.error());
+  EngineOptions engine_options = options.engine;
+  engine_options.parse_special_tokens = !options.keep_special_tokens_as_text;
+  Result<Engine> engine = Engine::Open(directory.value(), engine_options);
+  if (engine.ok()) {
+    for (const std::string& warning : engine.value().info().warnings) Warn(warning);
+  }
+  return engine;
+}
+
+}  // namespace sprat::cli
