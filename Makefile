@@ -10,6 +10,9 @@ SPRAT := build/release/bin/sprat
 VENV := build/venv
 MODEL = $(shell python3 tools/fetch_model.py --where all-MiniLM-L6-v2)
 
+# One cache for the same file in every build directory.
+export CCACHE_NOHASHDIR := true
+
 # nvcc where CMake will look for it; empty if there is none.
 NVCC := $(or $(CUDACXX),$(shell PATH="$$PATH:$(CUDA_HOME)/bin:/usr/local/cuda/bin" command -v nvcc))
 # What the whole suite runs in: `cuda` is `dev` and the CUDA parts.
