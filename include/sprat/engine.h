@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sprat/result.h"
+#include "sprat/submit.h"
 
 namespace sprat {
 
@@ -26,6 +27,7 @@ struct EngineOptions {
                                             // "weightedmean", "lasttoken"
   bool parse_special_tokens = true;  // "[SEP]" in a text is the special token, as in the reference
   bool check_weights = false;        // refuse weights that hold NaN or infinity
+  BatchOptions batch;                // how requests of Submit are joined
 };
 
 // How one call's texts become vectors.
@@ -116,6 +118,25 @@ class Engine {
   // limit here; 0 means no limit.
   Result<Tokens> Tokenize(std::string_view text, const EmbedOptions& options = {},
                           std::optional<size_t> max_length = {}) const;
+
+  // The same as Embed and EmbedTokens for callers that do not wait: tokenizes, queues, returns.
+  // Requests of one text that wait together run together; an array runs in chunks of
+  // BatchOptions::max_tokens, so a queue holds up nobody for long. `callback` receives the vectors
+  // or the error, exactly once: also kOverloaded if the queue is full, and kCancelled. An engine
+  // that is destroyed answers what it has accepted first.
+  Ticket Submit(std::span<const std::string_view> texts, const EmbedOptions& options,
+                EmbedCallback callback) const;
+  Ticket Submit(std::string_view text, const EmbedOptions& options, EmbedCallback callback) const;
+  Ticket SubmitTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
+                      const EmbedOptions& options, EmbedCallback callback) const;
+
+  // Withdraws a request: if it has not been answered yet, its callback gets kCancelled before this
+  // returns. A request that waits leaves the queue; one in a running batch lets the batch run on
+  // for the others.
+  void Cancel(const Ticket& ticket) const;
+
+  // What was submitted and has not started.
+  QueueDepth queued() const;
 
   const EngineInfo& info() const;
 

@@ -11,11 +11,10 @@ namespace sprat {
 
 Job::Job(std::vector<uint32_t> tokens)
     : tokens_(std::move(tokens)),
-      total_tokens_(std::accumulate(tokens_.begin(), tokens_.end(), size_t{0})) {
-  CHECK(!tokens_.empty());
-}
+      total_tokens_(std::accumulate(tokens_.begin(), tokens_.end(), size_t{0})) {}
 
 Result<void> BatchQueue::Add(std::shared_ptr<Job> job, Clock::time_point now) {
+  CHECK(job->texts() > 0);
   CHECK(job->state_ == Job::State::kNew || job->state_ == Job::State::kCancelledEarly);
   if (job->state_ == Job::State::kCancelledEarly) {
     job->state_ = Job::State::kAnswered;

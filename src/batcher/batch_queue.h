@@ -23,7 +23,7 @@ namespace sprat {
 // the batch that reads the job has ended, which for a cancelled job is after its answer.
 class Job {
  public:
-  // tokens: one entry a text, at least one.
+  // tokens: one entry a text. A job that is added has at least one.
   explicit Job(std::vector<uint32_t> tokens);
   virtual ~Job() = default;
   Job(const Job&) = delete;

@@ -1,6 +1,7 @@
 #include "sprat/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 
 #include "engine/batch_plan.h"
 #include "engine/loaded_model.h"
+#include "engine/submissions.h"
 
 namespace sprat {
 namespace {
@@ -41,14 +43,31 @@ struct Workspace {
   }
 };
 
+// A static model's short text takes microseconds, less than waking another thread; an encoder's
+// takes long enough to keep a network thread from its other clients.
+size_t InlineTokens(const EngineInfo& info) {
+  constexpr size_t kShort{512};
+  return info.family == "static" ? kShort : 0;
+}
+
 Error At(size_t text, Error error) { return std::move(error).In("text " + std::to_string(text)); }
+
+Result<void> CheckOffsets(size_t ids, std::span<const size_t> offsets) {
+  const bool valid = !offsets.empty() && offsets.front() == 0 && offsets.back() == ids &&
+                     std::is_sorted(offsets.begin(), offsets.end());
+  if (valid) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "offsets must rise from 0 to the number of ids, " + std::to_string(ids));
+}
 
 }  // namespace
 
 class Engine::Impl {
  public:
   Impl(LoadedModel loaded, const EngineOptions& options)
-      : loaded_(std::move(loaded)), parse_special_tokens_(options.parse_special_tokens) {}
+      : loaded_(std::move(loaded)),
+        parse_special_tokens_(options.parse_special_tokens),
+        submissions_(*loaded_.model, device_mutex_, options.batch, InlineTokens(loaded_.info)) {}
 
   const EngineInfo& info() const { return loaded_.info; }
 
@@ -56,6 +75,13 @@ class Engine::Impl {
                      Embeddings& out);
   Result<void> EmbedTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
                            const EmbedOptions& options, Embeddings& out);
+  // The job of a request, ready to be submitted.
+  Result<std::shared_ptr<EmbedJob>> MakeJob(std::span<const std::string_view> texts,
+                                            const EmbedOptions& options);
+  Result<std::shared_ptr<EmbedJob>> MakeJob(std::span<const uint32_t> ids,
+                                            std::span<const size_t> offsets,
+                                            const EmbedOptions& options);
+  Submissions& submissions() { return submissions_; }
   Result<Tokens> Tokenize(std::string_view text, const EmbedOptions& options,
                           std::optional<size_t> max_length);
   Result<std::string> Fingerprint();
@@ -82,6 +108,8 @@ class Engine::Impl {
 
   std::mutex fingerprint_mutex_;
   std::optional<std::string> fingerprint_;  // guarded by fingerprint_mutex_
+
+  Submissions submissions_;  // last: it ends before what its batches use
 };
 
 Result<std::string_view> Engine::Impl::Prompt(const EmbedOptions& options) const {
@@ -186,10 +214,8 @@ Result<void> Engine::Impl::CheckTokens(size_t sequence, std::span<const uint32_t
 Result<void> Engine::Impl::EmbedTokens(std::span<const uint32_t> ids,
                                        std::span<const size_t> offsets, const EmbedOptions& options,
                                        Embeddings& out) {
-  if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size() ||
-      !std::is_sorted(offsets.begin(), offsets.end())) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "offsets must rise from 0 to the number of ids, " + std::to_string(ids.size()));
+  if (Result<void> valid = CheckOffsets(ids.size(), offsets); !valid.ok()) {
+    return std::move(valid.error());
   }
   Result<size_t> columns = Columns(options);
   if (!columns.ok()) return std::move(columns.error());
@@ -244,6 +270,52 @@ Result<void> Engine::Impl::RunWindow(const EmbedOptions& options, size_t first_r
   return {};
 }
 
+Result<std::shared_ptr<EmbedJob>> Engine::Impl::MakeJob(std::span<const std::string_view> texts,
+                                                        const EmbedOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  Result<std::string_view> prompt = Prompt(options);
+  if (!prompt.ok()) return std::move(prompt.error());
+  Result<size_t> columns = Columns(options);
+  if (!columns.ok()) return std::move(columns.error());
+  Embeddings rows;
+  rows.dimensions = columns.value();
+  Workspace work;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    Result<TokenizedLength> length = TokenizeText(texts[i], prompt.value(), options.truncate, work);
+    if (!length.ok()) return At(i, std::move(length.error()));
+    rows.tokens.push_back(static_cast<uint32_t>(length.value().tokens));
+    rows.truncated.push_back(length.value().truncated ? 1 : 0);
+  }
+  rows.values.resize(rows.rows() * rows.dimensions);
+  auto job = std::make_shared<EmbedJob>(std::move(work.ids), options.normalize.value_or(true),
+                                        std::move(rows));
+  job->tokenization = std::chrono::steady_clock::now() - begin;
+  return job;
+}
+
+Result<std::shared_ptr<EmbedJob>> Engine::Impl::MakeJob(std::span<const uint32_t> ids,
+                                                        std::span<const size_t> offsets,
+                                                        const EmbedOptions& options) {
+  if (Result<void> valid = CheckOffsets(ids.size(), offsets); !valid.ok()) {
+    return std::move(valid.error());
+  }
+  Result<size_t> columns = Columns(options);
+  if (!columns.ok()) return std::move(columns.error());
+  Embeddings rows;
+  rows.dimensions = columns.value();
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const auto sequence = ids.subspan(offsets[i], offsets[i + 1] - offsets[i]);
+    if (Result<void> valid = CheckTokens(i, sequence); !valid.ok()) {
+      return std::move(valid.error());
+    }
+    rows.tokens.push_back(static_cast<uint32_t>(sequence.size()));
+  }
+  rows.truncated.resize(rows.rows());
+  rows.values.resize(rows.rows() * rows.dimensions);
+  return std::make_shared<EmbedJob>(std::vector<uint32_t>(ids.begin(), ids.end()),
+                                    options.normalize.value_or(true), std::move(rows));
+}
+
 Result<Tokens> Engine::Impl::Tokenize(std::string_view text, const EmbedOptions& options,
                                       std::optional<size_t> max_length) {
   Result<std::string_view> prompt = Prompt(options);
@@ -294,6 +366,9 @@ Result<Engine> Engine::Open(const std::filesystem::path& directory, const Engine
     return Error(ErrorCode::kNotFound,
                  directory.string() + ": a file, expected the directory that holds the model");
   }
+  if (Result<void> valid = CheckLimits(ToLimits(options.batch, 0)); !valid.ok()) {
+    return std::move(valid.error()).In("batch");
+  }
   Result<LoadedModel> loaded = LoadEncoder(directory, options);
   if (!loaded.ok()) return std::move(loaded.error());
   return Engine(std::make_unique<Impl>(std::move(loaded).value(), options));
@@ -338,6 +413,29 @@ Result<Tokens> Engine::Tokenize(std::string_view text, const EmbedOptions& optio
 }
 
 Result<std::string> Engine::Fingerprint() const { return impl_->Fingerprint(); }
+
+Ticket Engine::Submit(std::span<const std::string_view> texts, const EmbedOptions& options,
+                      EmbedCallback callback) const {
+  return Ticket(impl_->submissions().Submit(impl_->MakeJob(texts, options), std::move(callback)));
+}
+
+Ticket Engine::Submit(std::string_view text, const EmbedOptions& options,
+                      EmbedCallback callback) const {
+  return Submit(std::span(&text, 1), options, std::move(callback));
+}
+
+Ticket Engine::SubmitTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
+                            const EmbedOptions& options, EmbedCallback callback) const {
+  return Ticket(
+      impl_->submissions().Submit(impl_->MakeJob(ids, offsets, options), std::move(callback)));
+}
+
+void Engine::Cancel(const Ticket& ticket) const {
+  if (ticket.request_ == nullptr) return;
+  impl_->submissions().Cancel(std::static_pointer_cast<Job>(ticket.request_));
+}
+
+QueueDepth Engine::queued() const { return impl_->submissions().queued(); }
 
 const EngineInfo& Engine::info() const { return impl_->info(); }
 
