@@ -27,7 +27,7 @@ struct EngineOptions {
                                             // "weightedmean", "lasttoken"
   bool parse_special_tokens = true;  // "[SEP]" in a text is the special token, as in the reference
   bool check_weights = false;        // refuse weights that hold NaN or infinity
-  BatchOptions batch;                // how requests of Submit are joined
+  BatchOptions batch = {};           // how requests of Submit are joined
 };
 
 // How one call's texts become vectors.
