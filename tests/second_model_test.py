@@ -45,7 +45,8 @@ def reference_vectors(model: pathlib.Path, tokenizer: pathlib.Path, texts):
 class SecondModel(unittest.TestCase):
     def test_vectors_are_those_of_onnx_runtime(self):
         sprat, texts_file = arguments
-        texts = [json.loads(line)["text"] for line in open(texts_file, encoding="utf-8")][:TEXTS]
+        lines = pathlib.Path(texts_file).read_text(encoding="utf-8").split("\n")
+        texts = [json.loads(line)["text"] for line in lines[:TEXTS]]
         self.assertEqual(len(texts), TEXTS)
         tokenizer = pathlib.Path(os.environ["SPRAT_TEST_MODEL"])
         folder = pathlib.Path(os.environ["SPRAT_TEST_MODELS"]) / "paraphrase-MiniLM-L3-v2-onnx"
