@@ -7,22 +7,43 @@
 Every code point is run once through the components of Hugging Face `tokenizers`, because its parts
 follow different and older versions of Unicode than any library would give us.
 """
+import struct
 import sys
 import unicodedata
 
 import tokenizers
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 BLOCK = 64  # code points in a block of the two-stage tables
 HANGUL = range(0xAC00, 0xAC00 + 11172)  # decomposed by arithmetic, as Unicode defines it
 
-FLAGS = ["Whitespace", "Punctuation", "Control", "NonspacingMark", "Mark", "Word", "Numeric"]
+FLAGS = ["Whitespace", "Punctuation", "Control", "NonspacingMark", "Mark", "Word", "Numeric", "PatternWord"]
+
+CATEGORIES = ["Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi",
+              "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co"]
+# What the rules for grapheme clusters ask of a character (UAX #29, GB3 to GB13); the order is that of
+# GraphemeClass in unicode.h.
+GRAPHEME_CLASSES = ["Other", "Control", "Extend", "ZeroWidthJoiner", "SpacingMark", "Prepend", "RegionalIndicator",
+                    "HangulL", "HangulV", "HangulT", "HangulLV", "HangulLVT", "Pictographic", "IndicConsonant",
+                    "IndicLinker", "IndicExtend"]
 
 
 def bert(**on):
     options = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
     return normalizers.BertNormalizer(**{**options, **on})
+
+
+def matching(pattern):
+    """The code points that a regular expression of one character matches."""
+    split, found = pre_tokenizers.Split(Regex(pattern), "removed"), set()
+    for start in range(0, 0x110000, 0x800):
+        if 0xD800 <= start < 0xE000:
+            continue
+        found.update(range(start, start + 0x800))
+        for _, (first, last) in split.pre_tokenize_str("".join(map(chr, range(start, start + 0x800)))):
+            found.difference_update(range(start + first, start + last))
+    return found
 
 
 def character_flags():
@@ -33,6 +54,7 @@ def character_flags():
     split_punctuation = pre_tokenizers.BertPreTokenizer()
     split_words = pre_tokenizers.Whitespace()
     split_digits = pre_tokenizers.Digits(individual_digits=False)
+    pattern_words = matching(r"[\w]")
     flags = {}
     for c in CODE_POINTS:
         char = chr(c)
@@ -52,6 +74,8 @@ def character_flags():
             found.add("Word")
         if len(split_digits.pre_tokenize_str(between)) == 3:
             found.add("Numeric")
+        if c in pattern_words:
+            found.add("PatternWord")
         flags[c] = found
     return flags
 
@@ -76,6 +100,84 @@ def combining_classes(nfd):
             moved = [k for k in ranks if nfd("a" + known[k] + char) != "a" + known[k] + char]
             classes[c] = ranks[ranks.index(moved[0]) - 1] if moved else ranks[-1]
     return classes
+
+
+def categories():
+    """The general category of each code point, as regular expressions know it."""
+    found = {}
+    for category in CATEGORIES[1:]:
+        for c in matching(rf"\p{{{category}}}"):
+            assert c not in found
+            found[c] = category
+    return found
+
+
+def grapheme_classes():
+    """The class of each code point, by how it joins its neighbours into clusters.
+
+    The reference shows its clusters only through Precompiled: one of less than six bytes is looked up
+    whole, and the first prefix that is a key replaces all of it. With every byte as a key, the length
+    of the result is one for each such cluster and one for each character of the longer ones.
+    """
+    units = [256 << 10] + [0xFF] * 767  # a double array of the keys 0x01 to 0xFF, all with value 0
+    for byte in range(1, 256):
+        units[256 ^ byte] = byte | 1 << 8 | 768 << 10
+        units[512 ^ byte] = 0
+    charsmap = struct.pack("<I768I", 768 * 4, *units) + b"X\0"
+    normalizer = normalizers.Precompiled(charsmap)
+
+    def length(text):
+        return len(normalizer.normalize_str(text))
+
+    copyright_sign, joiner, virama, ka, acute, grave = "\u00a9", "\u200d", "\u094d", "\u0915", "\u0301", "\u0300"
+    hangul_l, hangul_v, hangul_t = "\u1100", "\u1161", "\u11a8"
+    classes = {}
+    for c in CODE_POINTS:
+        char = chr(c)
+        attaches = length("a" + char) == 1
+        if c == 0 or (length(char + acute + grave) == 2 and not attaches):
+            kind = "Control"
+        elif 0x1F1E6 <= c <= 0x1F1FF:
+            kind = "RegionalIndicator"
+        elif char == joiner:
+            kind = "ZeroWidthJoiner"
+        elif attaches and length(ka + char + ka + acute) == 4 and len(char.encode()) > 2:
+            kind = "IndicLinker"
+        elif attaches and length(ka + char + virama + ka + acute) == 5:
+            kind = "IndicExtend"  # and Extend
+        elif attaches and length(copyright_sign + char + joiner + copyright_sign + acute) == 5:
+            kind = "Extend"
+        elif attaches:
+            kind = "SpacingMark"
+        elif length(char + "a") == 1:
+            kind = "Prepend"
+        elif length(char + joiner + copyright_sign + acute) == 4:
+            kind = "Pictographic"
+        elif len(char.encode()) > 2 and length(char + virama + ka + acute) == 4:
+            kind = "IndicConsonant"
+        elif length(char + hangul_l + acute) == 3 and len(char.encode()) > 2:
+            kind = "HangulL"
+        elif length(char + hangul_v + acute) == 3 and len(char.encode()) > 2:
+            kind = "HangulLV" if c in HANGUL else "HangulV"
+        elif length(char + hangul_t + acute) == 3 and len(char.encode()) > 2:
+            kind = "HangulLVT" if c in HANGUL else "HangulT"
+        else:
+            kind = "Other"
+        classes[c] = kind
+    return classes
+
+
+def compositions(nfd, nfc):
+    """(first, second, composed) for each pair that NFC puts together, sorted; Hangul is left out."""
+    pairs = []
+    for c in CODE_POINTS:
+        parts = nfd(chr(c))
+        if c in HANGUL or len(parts) < 2 or nfc(parts) != chr(c):
+            continue
+        first = nfc(parts[:-1])
+        assert len(first) == 1
+        pairs.append((ord(first), ord(parts[-1]), c))
+    return sorted(pairs)
 
 
 def two_stage(values):
@@ -118,13 +220,16 @@ def main():
     nfd, nfkd = normalizers.NFD().normalize_str, normalizers.NFKD().normalize_str
     lower = normalizers.Lowercase().normalize_str
     flags, classes = character_flags(), combining_classes(nfd)
-    records, index_of, by_code_point = [(0, 0, 0)], {(0, 0, 0): 0}, {}
+    category_of, graphemes = categories(), grapheme_classes()
+    nothing = (0, 0, 0, 0, 0)
+    records, index_of, by_code_point = [nothing], {nothing: 0}, {}
     for c in CODE_POINTS:
         lowered = lower(chr(c))
         # U+0130 is the only character with more than one lower-case letter; unicode.cc knows it.
         assert len(lowered) == 1 or c == 0x130
         bits = sum(1 << i for i, flag in enumerate(FLAGS) if flag in flags[c])
-        record = (bits, classes.get(c, 0), ord(lowered) - c if len(lowered) == 1 else 0)
+        record = (bits, classes.get(c, 0), CATEGORIES.index(category_of.get(c, "Cn")),
+                  GRAPHEME_CLASSES.index(graphemes[c]), ord(lowered) - c if len(lowered) == 1 else 0)
         if record not in index_of:
             index_of[record] = len(records)
             records.append(record)
@@ -132,10 +237,10 @@ def main():
 
     print("// Generated by tools/make_unicode_tables.py from Hugging Face tokenizers "
           f"{tokenizers.__version__}; the command is in\n// that file. Do not edit. Included by unicode.cc only.")
-    print(f"// Flags, from bit 0: {', '.join(FLAGS)}.")
+    print(f"// Flags, from bit 0: {', '.join(FLAGS)}.\n// Categories: {' '.join(CATEGORIES)}.")
     print("inline constexpr CharacterRecord kRecords[] = {")
-    for bits, combining, delta in records:
-        print(f"    {{{bits}, {combining}, {delta}}},")
+    for bits, combining, category, grapheme, delta in records:
+        print(f"    {{{bits}, {combining}, {category}, GraphemeClass{{{grapheme}}}, {delta}}},")
     print("};")
     index, blocks = two_stage(by_code_point)
     emit("kRecordBlockOf", "uint16_t", index)
@@ -145,6 +250,7 @@ def main():
                   and nfkd(chr(c)) != nfd(chr(c))}
     emit_decompositions("Canonical", canonical)
     emit_decompositions("Compatible", compatible)
+    emit("kCompositions", "char32_t", [c for pair in compositions(nfd, normalizers.NFC().normalize_str) for c in pair])
 
 
 if __name__ == "__main__":

@@ -51,6 +51,26 @@ class AddedTokens {
   // {match.resume, match.end}.
   std::optional<Match> Next(std::string_view text, Position from, bool parse_special_tokens) const;
 
+  // Calls on_text(part) for the parts of `text` that belong to no token and on_token(id) for the
+  // others, from the left, until one of them returns false.
+  template <typename OnText, typename OnToken>
+  void ForEachPart(std::string_view text, bool parse_special_tokens, const OnText& on_text,
+                   const OnToken& on_token) const {
+    Position position;
+    while (const auto match = Next(text, position, parse_special_tokens)) {
+      if (position.covered < match->begin &&
+          !on_text(text.substr(position.covered, match->begin - position.covered))) {
+        return;
+      }
+      if (!on_token(match->id)) return;
+      position = {match->resume, match->end};
+    }
+    if (position.covered < text.size()) static_cast<void>(on_text(text.substr(position.covered)));
+  }
+
+  // Whether `text` has a byte that some token starts with.
+  bool MayStartIn(std::string_view text) const { return NextCandidate(text, 0) < text.size(); }
+
   bool empty() const { return tokens_.empty(); }
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 

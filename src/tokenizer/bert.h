@@ -36,6 +36,14 @@ class BertNormalizer {
   template <typename Sink>
   void Run(std::string_view text, std::vector<PendingMark>& marks, Sink& sink) const;
 
+  // One step of Run, and its end.
+  template <typename Sink>
+  void AddCharacter(char32_t c, std::vector<PendingMark>& marks, Sink& sink) const;
+  template <typename Sink>
+  void Finish(std::vector<PendingMark>& marks, Sink& sink) const {
+    FlushMarks(marks, sink);
+  }
+
   // The normalised text.
   void Normalize(std::string_view text, std::vector<PendingMark>& marks, std::string& out) const;
 
@@ -89,24 +97,29 @@ class BertNormalizer {
 };
 
 template <typename Sink>
+void BertNormalizer::AddCharacter(char32_t c, std::vector<PendingMark>& marks, Sink& sink) const {
+  if (options_.clean_text) {
+    const uint8_t flags = RecordOf(c).flags;
+    if ((flags & kControl) != 0) return;
+    if ((flags & kWhitespace) != 0) c = ' ';
+  }
+  if (options_.handle_chinese_chars && IsBertIdeograph(c)) {
+    Decompose(' ', marks, sink);
+    Decompose(c, marks, sink);
+    Decompose(' ', marks, sink);
+  } else {
+    Decompose(c, marks, sink);
+  }
+}
+
+template <typename Sink>
 void BertNormalizer::Run(std::string_view text, std::vector<PendingMark>& marks, Sink& sink) const {
   for (size_t at = 0; at < text.size() && !sink.full();) {
-    auto [c, size_bytes] = DecodeUtf8(text.data() + at);
-    at += size_bytes;
-    if (options_.clean_text) {
-      const uint8_t flags = RecordOf(c).flags;
-      if ((flags & kControl) != 0) continue;
-      if ((flags & kWhitespace) != 0) c = ' ';
-    }
-    if (options_.handle_chinese_chars && IsBertIdeograph(c)) {
-      Decompose(' ', marks, sink);
-      Decompose(c, marks, sink);
-      Decompose(' ', marks, sink);
-    } else {
-      Decompose(c, marks, sink);
-    }
+    const Utf8Character next = DecodeUtf8(text.data() + at);
+    at += next.size_bytes;
+    AddCharacter(next.code_point, marks, sink);
   }
-  FlushMarks(marks, sink);
+  Finish(marks, sink);
 }
 
 }  // namespace sprat

@@ -102,4 +102,21 @@ Result<std::string_view> JsonValue::String(std::string_view key) const {
   return member.value().String();
 }
 
+Result<std::vector<JsonValue>> JsonValue::List(std::string_view key) const {
+  const Result<JsonValue> member = Get(key);
+  if (!member.ok()) return member.error();
+  return member.value().Array();
+}
+
+Result<bool> JsonValue::BoolOr(std::string_view key, bool otherwise) const {
+  const std::optional<JsonValue> member = Find(key);
+  return member ? member->Bool() : Result<bool>(otherwise);
+}
+
+Result<std::string_view> JsonValue::StringOr(std::string_view key,
+                                             std::string_view otherwise) const {
+  const std::optional<JsonValue> member = Find(key);
+  return member ? member->String() : Result<std::string_view>(otherwise);
+}
+
 }  // namespace sprat

@@ -38,6 +38,11 @@ class JsonValue {
   Result<bool> Bool(std::string_view key) const;
   Result<uint32_t> Uint(std::string_view key) const;
   Result<std::string_view> String(std::string_view key) const;
+  Result<std::vector<JsonValue>> List(std::string_view key) const;
+
+  // A member that may be absent, or null, and is `otherwise` then.
+  Result<bool> BoolOr(std::string_view key, bool otherwise) const;
+  Result<std::string_view> StringOr(std::string_view key, std::string_view otherwise) const;
 
   bool IsNull() const { return element_.is_null(); }
   bool IsArray() const { return element_.is_array(); }

@@ -5,6 +5,13 @@
 
 namespace sprat {
 
+std::vector<PreTokenizer::Step> BertPreTokenizerSteps() {
+  return {CharacterSplit{.kind = CharacterSplit::Class::kWhitespace,
+                         .behavior = SplitBehavior::kRemoved},
+          CharacterSplit{.kind = CharacterSplit::Class::kPunctuation,
+                         .behavior = SplitBehavior::kIsolated}};
+}
+
 void AssignIds(const DoubleArray& model_tokens, size_t model_size, std::vector<AddedToken>& tokens,
                std::vector<DoubleArray::Entry>& entries) {
   std::vector<AddedToken> kept;

@@ -9,17 +9,19 @@
 
 #include "sprat/result.h"
 #include "tokenizer/added_tokens.h"
-#include "tokenizer/bert.h"
+#include "tokenizer/model.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/vocabulary.h"
-#include "tokenizer/wordpiece.h"
 
 namespace sprat {
 
 // Text -> added tokens -> normalizer -> pre-tokenizer -> model -> post-processor.
 struct TokenizerParts {
   std::vector<AddedToken> added_tokens;  // contents as written
-  BertNormalizer normalizer;
-  WordPiece model;
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  TokenModel model;
   Vocabulary vocabulary;         // the model's tokens and the added ones
   std::vector<uint32_t> prefix;  // what the post-processor puts before a text
   std::vector<uint32_t> suffix;  // and after it
@@ -32,6 +34,9 @@ Result<TokenizerParts> ReadTokenizerJson(const std::filesystem::path& file);
 // `directory`/vocab.txt (one token a line; an id is a line number) with what tokenizer_config.json
 // says, if it is there, as BertTokenizer of Hugging Face transformers reads them.
 Result<TokenizerParts> ReadVocabTxt(const std::filesystem::path& directory);
+
+// The steps of BertPreTokenizer.
+std::vector<PreTokenizer::Step> BertPreTokenizerSteps();
 
 // Gives added tokens their ids: that of the model's token with the same text, else the next free
 // one after the vocabulary (what a file says about ids is not believed). Puts new ones into

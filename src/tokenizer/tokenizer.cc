@@ -7,46 +7,28 @@
 #include <utility>
 
 #include "tokenizer/added_tokens.h"
-#include "tokenizer/bert_encoder.h"
-#include "tokenizer/id_buffer.h"
+#include "tokenizer/behaviour.h"
+#include "tokenizer/encoder.h"
 #include "tokenizer/parts.h"
 #include "tokenizer/scratch_pool.h"
 
 namespace sprat {
 namespace {
 
-struct Scratch {
-  BertScratch bert;
-  IdBuffer ids;
-  std::string normalized;
-};
-
 // The added tokens of one kind, with the contents that are looked for.
 Result<AddedTokens> BuildAddedTokens(const TokenizerParts& parts, bool normalized) {
   std::vector<AddedToken> tokens;
-  std::vector<PendingMark> marks;
+  NormalizerScratch scratch;
   for (const AddedToken& token : parts.added_tokens) {
     if (token.normalized != normalized) continue;
     tokens.push_back(token);
     if (!normalized) continue;
-    tokens.back().content.clear();
-    parts.normalizer.Normalize(token.content, marks, tokens.back().content);
+    static_cast<void>(parts.normalizer.Normalize(token.content, scratch, tokens.back().content));
   }
   Result<AddedTokens> built = AddedTokens::Build(std::move(tokens));
   if (!built.ok()) return std::move(built.error()).In("added_tokens");
   return built;
 }
-
-// Fields of Behaviour(), each with its length, so that no two sequences of fields look the same.
-class BehaviourWriter {
- public:
-  void Add(std::string_view text) { out_ += fmt::format("{}:{};", text.size(), text); }
-  void Add(uint64_t number) { out_ += fmt::format("{};", number); }
-  std::string Take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
 
 }  // namespace
 
@@ -63,66 +45,33 @@ class Tokenizer::Pipeline {
 
   Result<TokenizedLength> Tokenize(std::string_view text, const TokenizeOptions& options,
                                    std::vector<uint32_t>& ids) const;
-  std::string Behaviour() const;
-  const Vocabulary& vocabulary() const { return parts_.vocabulary; }
+  const TokenizerParts& parts() const { return parts_; }
 
  private:
   Pipeline(TokenizerParts parts, AddedTokens raw, AddedTokens normalized)
       : parts_(std::move(parts)),
         raw_added_(std::move(raw)),
         normalized_added_(std::move(normalized)),
-        encoder_(normalized_added_.empty() ? parts_.normalizer : unchanged_, parts_.model) {}
+        encoder_(parts_, normalized_added_) {}
 
-  // Calls on_text(part) and on_token(id) for what `added` makes of `text`, until there are more
-  // than `limit` ids.
-  template <typename OnText>
-  static void SplitOff(const AddedTokens& added, std::string_view text, bool parse_special_tokens,
-                       size_t limit, IdBuffer& ids, const OnText& on_text);
-  // One text without special tokens.
-  void Encode(std::string_view text, bool parse_special_tokens, size_t limit,
-              Scratch& scratch) const;
+  // How many of a text's own ids the limit leaves room for.
+  Result<size_t> Limit(const TokenizeOptions& options) const;
 
-  TokenizerParts parts_;
-  AddedTokens raw_added_;         // looked for in the text as it is
-  AddedTokens normalized_added_;  // looked for in the normalised text
-  // What the encoder uses where the text was normalised before, to look for added tokens.
-  const BertNormalizer unchanged_{BertOptions{.clean_text = false,
-                                              .handle_chinese_chars = false,
-                                              .strip_accents = false,
-                                              .lowercase = false}};
-  BertEncoder encoder_;
-  mutable ScratchPool<Scratch> pool_;
+  const TokenizerParts parts_;
+  const AddedTokens raw_added_;         // looked for in the text as it is
+  const AddedTokens normalized_added_;  // looked for in the normalised text
+  const Encoder encoder_;
+  mutable ScratchPool<EncoderScratch> pool_;
 };
 
-template <typename OnText>
-void Tokenizer::Pipeline::SplitOff(const AddedTokens& added, std::string_view text,
-                                   bool parse_special_tokens, size_t limit, IdBuffer& ids,
-                                   const OnText& on_text) {
-  AddedTokens::Position position;
-  while (ids.size() <= limit) {
-    const auto match = added.Next(text, position, parse_special_tokens);
-    if (!match) break;
-    if (position.covered < match->begin) {
-      on_text(text.substr(position.covered, match->begin - position.covered));
-    }
-    ids.Append(match->id);
-    position = {match->resume, match->end};
-  }
-  if (position.covered < text.size()) on_text(text.substr(position.covered));
-}
-
-void Tokenizer::Pipeline::Encode(std::string_view text, bool parse_special_tokens, size_t limit,
-                                 Scratch& scratch) const {
-  const auto encode = [&](std::string_view part) {
-    encoder_.Encode(part, limit, scratch.bert, scratch.ids);
-  };
-  SplitOff(raw_added_, text, parse_special_tokens, limit, scratch.ids, [&](std::string_view part) {
-    if (normalized_added_.empty()) return encode(part);
-    scratch.normalized.clear();
-    parts_.normalizer.Normalize(part, scratch.bert.marks, scratch.normalized);
-    SplitOff(normalized_added_, scratch.normalized, parse_special_tokens, limit, scratch.ids,
-             encode);
-  });
+Result<size_t> Tokenizer::Pipeline::Limit(const TokenizeOptions& options) const {
+  if (options.max_tokens == 0) return std::numeric_limits<size_t>::max();
+  const size_t specials =
+      options.add_special_tokens ? parts_.prefix.size() + parts_.suffix.size() : 0;
+  if (options.max_tokens >= specials) return options.max_tokens - specials;
+  return Error(ErrorCode::kInvalidArgument,
+               fmt::format("max_tokens must be at least {}, the number of special tokens, got {}",
+                           specials, options.max_tokens));
 }
 
 Result<TokenizedLength> Tokenizer::Pipeline::Tokenize(std::string_view text,
@@ -132,65 +81,32 @@ Result<TokenizedLength> Tokenizer::Pipeline::Tokenize(std::string_view text,
     return Error(ErrorCode::kInvalidArgument,
                  fmt::format("the text is not UTF-8 at byte {}", *invalid));
   }
-  const size_t specials =
-      options.add_special_tokens ? parts_.prefix.size() + parts_.suffix.size() : 0;
-  size_t limit = std::numeric_limits<size_t>::max();
-  if (options.max_tokens > 0) {
-    if (options.max_tokens < specials) {
-      return Error(
-          ErrorCode::kInvalidArgument,
-          fmt::format("max_tokens must be at least {}, the number of special tokens, got {}",
-                      specials, options.max_tokens));
-    }
-    limit = options.max_tokens - specials;
-  }
+  const Result<size_t> limit = Limit(options);
+  if (!limit.ok()) return limit.error();
+  const EncodeOptions encode{.parse_special_tokens = options.parse_special_tokens,
+                             .limit = limit.value()};
   const auto lease = pool_.Borrow();
-  Scratch& scratch = *lease;
+  EncoderScratch& scratch = *lease;
   scratch.ids.clear();
-  Encode(text, options.parse_special_tokens, limit, scratch);
-  const auto content = scratch.ids.ids().first(std::min(limit, scratch.ids.size()));
+  raw_added_.ForEachPart(
+      text, options.parse_special_tokens,
+      [&](std::string_view part) {
+        encoder_.Encode(part, part.data() == text.data(), encode, scratch);
+        return scratch.ids.size() <= encode.limit;
+      },
+      [&](uint32_t id) {
+        scratch.ids.Append(id);
+        return scratch.ids.size() <= encode.limit;
+      });
+  const auto content = scratch.ids.ids().first(std::min(encode.limit, scratch.ids.size()));
   const size_t before = ids.size();
   if (options.add_special_tokens) ids.insert(ids.end(), parts_.prefix.begin(), parts_.prefix.end());
   ids.insert(ids.end(), content.begin(), content.end());
   if (options.add_special_tokens) ids.insert(ids.end(), parts_.suffix.begin(), parts_.suffix.end());
-  return TokenizedLength{.tokens = ids.size() - before,
-                         .truncated = scratch.ids.size() > content.size()};
-}
-
-std::string Tokenizer::Pipeline::Behaviour() const {
-  BehaviourWriter out;
-  const BertOptions& bert = parts_.normalizer.options();
-  out.Add("BertNormalizer");
-  for (const bool flag :
-       {bert.clean_text, bert.handle_chinese_chars, bert.strip_accents, bert.lowercase}) {
-    out.Add(uint64_t{flag});
-  }
-  out.Add("BertPreTokenizer");
-  const WordPieceOptions& model = parts_.model.options();
-  out.Add("WordPiece");
-  out.Add(uint64_t{parts_.model.unknown_id()});
-  out.Add(model.continuing_prefix);
-  out.Add(uint64_t{model.max_characters});
-  std::vector<const AddedToken*> added;
-  for (const AddedToken& token : parts_.added_tokens) added.push_back(&token);
-  std::sort(added.begin(), added.end(),
-            [](const AddedToken* a, const AddedToken* b) { return a->content < b->content; });
-  for (const AddedToken* token : added) {
-    out.Add(token->content);
-    out.Add(uint64_t{token->id});
-    for (const bool flag :
-         {token->single_word, token->lstrip, token->rstrip, token->normalized, token->special}) {
-      out.Add(uint64_t{flag});
-    }
-  }
-  for (const auto* ids : {&parts_.prefix, &parts_.suffix}) {
-    out.Add(uint64_t{ids->size()});
-    for (const uint32_t id : *ids) out.Add(uint64_t{id});
-  }
-  for (uint32_t id = 0; id < vocabulary().size(); ++id) {
-    out.Add(vocabulary().Token(id).value_or(""));
-  }
-  return out.Take();
+  const TokenizedLength length{.tokens = ids.size() - before,
+                               .truncated = scratch.ids.size() > content.size()};
+  if (text.size() > kLargeText) scratch.ReleaseLargeBuffers();
+  return length;
 }
 
 Result<Tokenizer> Tokenizer::Open(const std::filesystem::path& directory) {
@@ -220,11 +136,11 @@ Result<TokenizedLength> Tokenizer::Tokenize(std::string_view text, const Tokeniz
 }
 
 std::optional<std::string_view> Tokenizer::Token(uint32_t id) const {
-  return pipeline_->vocabulary().Token(id);
+  return pipeline_->parts().vocabulary.Token(id);
 }
 
-size_t Tokenizer::vocabulary_size() const { return pipeline_->vocabulary().size(); }
+size_t Tokenizer::vocabulary_size() const { return pipeline_->parts().vocabulary.size(); }
 
-std::string Tokenizer::Behaviour() const { return pipeline_->Behaviour(); }
+std::string Tokenizer::Behaviour() const { return DescribeBehaviour(pipeline_->parts()); }
 
 }  // namespace sprat

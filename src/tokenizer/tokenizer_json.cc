@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "tokenizer/component_readers.h"
 #include "tokenizer/json.h"
 #include "tokenizer/parts.h"
 
@@ -36,89 +37,6 @@ Result<std::vector<AddedToken>> ReadAddedTokens(const JsonValue& root) {
     tokens.push_back(std::move(token));
   }
   return tokens;
-}
-
-Result<BertNormalizer> ReadNormalizer(const JsonValue& root) {
-  const Result<JsonValue> found = root.Get("normalizer");
-  if (!found.ok()) return found.error();
-  const JsonValue& json = found.value();
-  const Result<std::string_view> type = json.Type();
-  if (!type.ok()) return type.error();
-  if (type.value() != "BertNormalizer") return json.UnsupportedType(type.value(), "BertNormalizer");
-  const Result<bool> clean_text = json.Bool("clean_text");
-  const Result<bool> handle_chinese_chars = json.Bool("handle_chinese_chars");
-  const Result<bool> lowercase = json.Bool("lowercase");
-  for (const auto* flag : {&clean_text, &handle_chinese_chars, &lowercase}) {
-    if (!flag->ok()) return flag->error();
-  }
-  BertOptions options{.clean_text = clean_text.value(),
-                      .handle_chinese_chars = handle_chinese_chars.value(),
-                      .strip_accents = lowercase.value(),
-                      .lowercase = lowercase.value()};
-  if (const auto strip_accents = json.Find("strip_accents")) {
-    const Result<bool> value = strip_accents->Bool();
-    if (!value.ok()) return value.error();
-    options.strip_accents = value.value();
-  }
-  return BertNormalizer(options);
-}
-
-Result<void> CheckPreTokenizer(const JsonValue& root) {
-  const Result<JsonValue> json = root.Get("pre_tokenizer");
-  if (!json.ok()) return json.error();
-  const Result<std::string_view> type = json.value().Type();
-  if (!type.ok()) return type.error();
-  if (type.value() == "BertPreTokenizer") return {};
-  return json.value().UnsupportedType(type.value(), "BertPreTokenizer");
-}
-
-Result<std::vector<DoubleArray::Entry>> ReadVocabulary(const JsonValue& model) {
-  const Result<JsonValue> json = model.Get("vocab");
-  if (!json.ok()) return json.error();
-  simdjson::dom::object object;
-  if (json.value().element().get(object) != simdjson::SUCCESS) {
-    return json.value().Expected("an object from token to id");
-  }
-  std::vector<DoubleArray::Entry> entries;
-  for (const auto& [token, id_element] : object) {
-    uint64_t id;
-    if (id_element.get(id) != simdjson::SUCCESS || id >= DoubleArray::kMaxValues) {
-      return JsonValue(id_element, fmt::format("model.vocab['{}']", token))
-          .Expected("an id from 0 to 8388607");
-    }
-    entries.push_back({token, static_cast<uint32_t>(id)});
-  }
-  return entries;
-}
-
-struct ModelAndEntries {
-  WordPiece model;
-  std::vector<DoubleArray::Entry> entries;
-};
-
-Result<ModelAndEntries> ReadModel(const JsonValue& root) {
-  const Result<JsonValue> found = root.Get("model");
-  if (!found.ok()) return found.error();
-  const JsonValue& json = found.value();
-  if (json.Find("type")) {  // files of the first versions have none
-    const Result<std::string_view> type = json.Type();
-    if (!type.ok()) return type.error();
-    if (type.value() != "WordPiece") return json.UnsupportedType(type.value(), "WordPiece");
-  }
-  const Result<std::string_view> unknown = json.String("unk_token");
-  if (!unknown.ok()) return unknown.error();
-  const Result<std::string_view> prefix = json.String("continuing_subword_prefix");
-  if (!prefix.ok()) return prefix.error();
-  const Result<uint32_t> max_characters = json.Uint("max_input_chars_per_word");
-  if (!max_characters.ok()) return max_characters.error();
-  Result<std::vector<DoubleArray::Entry>> entries = ReadVocabulary(json);
-  if (!entries.ok()) return std::move(entries.error());
-  Result<WordPiece> model =
-      WordPiece::Build(entries.value(), {.unknown_token = std::string(unknown.value()),
-                                         .continuing_prefix = std::string(prefix.value()),
-                                         .max_characters = max_characters.value()});
-  if (!model.ok()) return std::move(model.error()).In("model.vocab");
-  return ModelAndEntries{std::move(model).value(), std::move(entries).value()};
 }
 
 // The ids of a special token that a template names.
@@ -178,9 +96,23 @@ Result<void> ReadPostProcessor(const JsonValue& json, TokenizerParts& parts) {
   const Result<std::string_view> type = json.Type();
   if (!type.ok()) return type.error();
   if (type.value() == "TemplateProcessing") return ReadTemplate(json, parts);
+  if (type.value() == "ByteLevel") return {};  // it only moves offsets
+  if (type.value() == "Sequence") {
+    const Result<std::vector<JsonValue>> processors = json.List("processors");
+    if (!processors.ok()) return processors.error();
+    for (const JsonValue& processor : processors.value()) {
+      const std::vector<uint32_t> prefix = std::exchange(parts.prefix, {});
+      const std::vector<uint32_t> suffix = std::exchange(parts.suffix, {});
+      Result<void> read = ReadPostProcessor(processor, parts);
+      if (!read.ok()) return read;
+      parts.prefix.insert(parts.prefix.end(), prefix.begin(), prefix.end());
+      parts.suffix.insert(parts.suffix.begin(), suffix.begin(), suffix.end());
+    }
+    return {};
+  }
   if (type.value() != "BertProcessing" && type.value() != "RobertaProcessing") {
-    return json.UnsupportedType(type.value(),
-                                "TemplateProcessing, BertProcessing, RobertaProcessing");
+    return json.UnsupportedType(
+        type.value(), "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence");
   }
   const Result<uint32_t> cls = ReadTokenAndId(json, "cls");
   if (!cls.ok()) return cls.error();
@@ -195,23 +127,24 @@ Result<TokenizerParts> ReadParts(const JsonValue& root) {
   if (!root.IsObject()) return Error(ErrorCode::kCorrupt, "the file must be a JSON object");
   Result<std::vector<AddedToken>> added = ReadAddedTokens(root);
   if (!added.ok()) return std::move(added.error());
-  Result<BertNormalizer> normalizer = ReadNormalizer(root);
+  Result<Normalizer> normalizer = ReadNormalizer(root);
   if (!normalizer.ok()) return std::move(normalizer.error());
-  Result<void> pre_tokenizer = CheckPreTokenizer(root);
+  Result<PreTokenizer> pre_tokenizer = ReadPreTokenizer(root);
   if (!pre_tokenizer.ok()) return std::move(pre_tokenizer.error());
-  Result<ModelAndEntries> model = ReadModel(root);
-  if (!model.ok()) return std::move(model.error());
-  auto& [wordpiece, entries] = model.value();
-  AssignIds(wordpiece.trie(), entries.size(), added.value(), entries);
+  Result<ModelAndEntries> read = ReadModel(root);
+  if (!read.ok()) return std::move(read.error());
+  auto& [model, entries, size] = read.value();
+  AssignIds(TrieOf(model), size, added.value(), entries);
   TokenizerParts parts{.added_tokens = std::move(added).value(),
-                       .normalizer = normalizer.value(),
-                       .model = std::move(wordpiece),
+                       .normalizer = std::move(normalizer).value(),
+                       .pre_tokenizer = std::move(pre_tokenizer).value(),
+                       .model = std::move(model),
                        .vocabulary = Vocabulary(entries),
                        .prefix = {},
                        .suffix = {}};
   if (const auto processor = root.Find("post_processor")) {
-    Result<void> read = ReadPostProcessor(*processor, parts);
-    if (!read.ok()) return std::move(read.error());
+    Result<void> processed = ReadPostProcessor(*processor, parts);
+    if (!processed.ok()) return std::move(processed.error());
   }
   return parts;
 }

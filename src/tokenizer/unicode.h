@@ -15,14 +15,42 @@ enum CharacterFlag : uint8_t {
   kControl = 1 << 2,         // what BertNormalizer's clean_text removes
   kNonspacingMark = 1 << 3,  // category Mn
   kMark = 1 << 4,            // category M*
-  kWord = 1 << 5,            // \w
+  kWord = 1 << 5,            // \w of Rust's regex
   kNumeric = 1 << 6,         // category N*
+  kPatternWord = 1 << 7,     // [\w] of Oniguruma; see regex_compiler.cc
 };
+
+// What the rules for grapheme clusters ask of a character (UAX #29, GB3 to GB13).
+enum class GraphemeClass : uint8_t {
+  kOther,
+  kControl,  // CR and LF included
+  kExtend,   // neither of the two Indic kinds below
+  kZeroWidthJoiner,
+  kSpacingMark,
+  kPrepend,
+  kRegionalIndicator,
+  kHangulL,
+  kHangulV,
+  kHangulT,
+  kHangulLV,
+  kHangulLVT,
+  kPictographic,
+  kIndicConsonant,
+  kIndicLinker,  // also Extend
+  kIndicExtend,  // also Extend
+};
+
+// General categories, in the order of tools/make_unicode_tables.py; kCategoryNames[i] is the name.
+inline constexpr char kCategoryNames[][3] = {
+    "Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps",
+    "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co"};
 
 struct CharacterRecord {
   uint8_t flags;
   uint8_t combining_class;  // canonical combining class; 0 for characters with a decomposition
-  int32_t lower_delta;      // lower-case letter minus this one (U+0130: see AppendLower)
+  uint8_t category;         // index in kCategoryNames, as regular expressions see it
+  GraphemeClass grapheme;
+  int32_t lower_delta;  // lower-case letter minus this one (U+0130: see AppendLower)
 };
 
 // The record of any code point up to U+10FFFF.
@@ -35,6 +63,9 @@ struct HangulBuffer {
 };
 std::span<const char32_t> CanonicalDecomposition(char32_t c, HangulBuffer& hangul);
 std::span<const char32_t> CompatibleDecomposition(char32_t c, HangulBuffer& hangul);
+
+// The character that NFC makes of the two; 0 if they stay apart.
+char32_t Compose(char32_t first, char32_t second);
 
 // Calls emit(l) for each character l of the lower-case form of c: context-free, full expansion.
 template <typename Emit>

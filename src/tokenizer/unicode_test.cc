@@ -18,14 +18,15 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(Unicode, Flags) {
-  EXPECT_EQ(RecordOf('a').flags, kWord);
-  EXPECT_EQ(RecordOf('7').flags, kWord | kNumeric);
+  EXPECT_EQ(RecordOf('a').flags, kWord | kPatternWord);
+  EXPECT_EQ(RecordOf('7').flags, kWord | kNumeric | kPatternWord);
+  EXPECT_EQ(RecordOf(0xB2).flags, kNumeric);  // superscript two
   EXPECT_EQ(RecordOf('$').flags, kPunctuation);
   EXPECT_EQ(RecordOf(0x20AC).flags, 0);  // the euro sign is no punctuation
   EXPECT_EQ(RecordOf('\t').flags, kWhitespace);
   EXPECT_EQ(RecordOf('\v').flags, kWhitespace | kControl);
   EXPECT_EQ(RecordOf(0x200B).flags, kControl);
-  EXPECT_EQ(RecordOf(0x301).flags, kNonspacingMark | kMark | kWord);
+  EXPECT_EQ(RecordOf(0x301).flags, kNonspacingMark | kMark | kWord | kPatternWord);
   EXPECT_EQ(RecordOf(0x301).combining_class, 230);
   EXPECT_EQ(RecordOf(0x10FFFF).flags, 0);
 }

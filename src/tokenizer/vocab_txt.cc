@@ -131,11 +131,12 @@ Result<TokenizerParts> MakeParts(std::string_view vocabulary, const BertTokenize
                                                   cls ? config.separator : config.classification));
   }
   return TokenizerParts{.added_tokens = std::move(added),
-                        .normalizer = BertNormalizer(
+                        .normalizer = Normalizer({BertNormalizer(
                             {.clean_text = true,
                              .handle_chinese_chars = config.tokenize_chinese_chars,
                              .strip_accents = config.strip_accents.value_or(config.do_lower_case),
-                             .lowercase = config.do_lower_case}),
+                             .lowercase = config.do_lower_case})}),
+                        .pre_tokenizer = PreTokenizer(BertPreTokenizerSteps()),
                         .model = std::move(model).value(),
                         .vocabulary = Vocabulary(entries.value()),
                         .prefix = {*cls},

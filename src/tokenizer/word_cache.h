@@ -47,10 +47,9 @@ class WordCache {
   };
   static_assert(sizeof(Entry) == 32, "two entries a cache line");
 
-  WordCache() : entries_(kEntries) {}
-
   // The slot of `key`; it holds `key` only if its key says so. A slot is read and written whole.
   Entry& Slot(const WordKey& key) {
+    if (entries_.empty()) entries_.resize(kEntries);  // many tokenizers never need theirs
     const uint64_t mixed = key.low * 0x9E3779B97F4A7C15 ^ key.high * 0xC2B2AE3D27D4EB4F;
     return entries_[(mixed ^ mixed >> 32) * 0x9E3779B97F4A7C15 >> (64 - kEntryBits)];
   }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares token ids with Hugging Face `tokenizers`: reference_test.py TOKEN_IDS SUITE MODEL_DIRECTORY
 
-TOKEN_IDS is the program beside this file. SUITE: `characters`, `texts`, `awkward`, or `options`
-(small vocabularies and every option of the files). Seeds are fixed.
+TOKEN_IDS is the program beside this file. SUITE: `characters`, `texts`, `awkward`, `options`
+(the files' options for BERT) or `components` (all others). Seeds are fixed.
 """
 import array
 import copy
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+import components
 import texts
 from tokenizers import Tokenizer
 
@@ -66,9 +67,12 @@ def real(program, model):
 
 
 def awkward(program, model):
-    special = ["[SEP]", "[CLS]", "[MASK]", "[PAD]", "[UNK]", "##ing", "[unused1]"]
+    inputs = texts.grapheme_clusters(200000, seed=3)
+    different = compare(program, model, inputs, "grapheme clusters")
+    special = ["<s>", "</s>", "<pad>", "<unk>", " <pad> ", "<mask>", "\u2581", ".", "...", "\u2581the", "\uff1cpad>",
+               "[SEP]", "[CLS]", "[MASK]", "[PAD]", "[UNK]", "##ing", "[unused1]"]
     inputs = texts.awkward_strings(200000, seed=1, extra=special)
-    return (compare(program, model, inputs, "awkward strings")
+    return (different + compare(program, model, inputs, "awkward strings")
             + compare(program, model, inputs[:20000], "without parsing special tokens", parse_special_tokens=False))
 
 
@@ -118,9 +122,26 @@ def options(program, model):
     return different
 
 
+def component_tests(program, model):
+    del model  # these train their own
+    corpus = [text for found in (texts.wordnet_glosses()[::100], texts.fortunes("de/")[::40], texts.fortunes("ru/")[::40],
+                                 texts.fortunes("", chinese=True)[::20]) for text in found]
+    extra = ["the", "It's", "I'LL", "don't", "1234567", "  ", "   \n", "aab", "abab", "ccc", ".", "...", "12x", "    ",
+             "<|endoftext|>", "[MASK]", "<unk>", "<0x41>", "\u2581", "\u00e9", "-", "\u017f", "'\u017f", "xx"]
+    inputs = (texts.awkward_strings(1500, seed=4, extra=extra) + texts.grapheme_clusters(300, seed=5) + corpus[::7]
+              + [a + b for a in extra for b in extra])
+    different = 0
+    for name, tokenizer in components.variants(corpus):
+        with tempfile.TemporaryDirectory() as directory:
+            tokenizer.save(os.path.join(directory, "tokenizer.json"))
+            different += compare(program, directory, inputs, name)
+    return different
+
+
 def main():
     program, suite, model = sys.argv[1:]
-    suites = {"characters": characters, "texts": real, "awkward": awkward, "options": options}
+    suites = {"characters": characters, "texts": real, "awkward": awkward, "options": options,
+              "components": component_tests}
     sys.exit(1 if suites[suite](program, model) else 0)
 
 

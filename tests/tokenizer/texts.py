@@ -53,6 +53,17 @@ def awkward_strings(count, seed, extra=()):
 CHINESE = ("chinese", "song100", "tang300")
 
 
+def grapheme_clusters(count, seed):
+    """Clusters of one to six characters of the kinds that the rules for clusters tell apart."""
+    random_source = random.Random(seed)
+    kinds = ["aZ1 ", "\r\n\t\u200b\u2028", "\u0301\u0300\u0308\u0327", "\u200d\u200c\ufe0f", "\u0903\u093e\u0e33\u0eb3",
+             "\u0600\u06dd\u08e2\U000110bd", "\U0001f1e9\U0001f1ea", "\u1100\ua960", "\u1161\ud7b0", "\u11a8\ud7cb",
+             "\uac00\ub098", "\uac01\ub099", "\u00a9\u00ae\u2122\U0001f468\U0001f469\u2764", "\u0915\u0924\u0995",
+             "\u094d\u09cd\u0d4d", "\u093c\U0001f3fb\u20dd", "\u304b\u3099\uff76\uff9e\uff21\u337f\ufb01\u00bd"]
+    return ["".join(random_source.choice(random_source.choice(kinds)) for _ in range(random_source.randint(1, 6)))
+            for _ in range(count)]
+
+
 def fortunes(folder, chinese=False):
     texts = []
     for path in sorted(glob.glob(f"/usr/share/games/fortunes/{folder}*.u8")):
