@@ -17,7 +17,10 @@ export CCACHE_NOHASHDIR := true
 NVCC := $(or $(CUDACXX),$(shell PATH="$$PATH:$(CUDA_HOME)/bin:/usr/local/cuda/bin" command -v nvcc))
 # What the whole suite runs in: `cuda` is `dev` and the CUDA parts.
 MAIN := $(if $(NVCC),cuda,dev)
-TEST_OPTIONS = -DSPRAT_TEST_MODEL=$(MODEL) -DSPRAT_TEST_PYTHON=$(CURDIR)/$(VENV)/bin/python
+# Models that only tests use lie apart from the user's own.
+TEST_MODELS := $(HOME)/.cache/sprat/test-models
+TEST_OPTIONS = -DSPRAT_TEST_MODEL=$(MODEL) -DSPRAT_TEST_MODELS=$(TEST_MODELS) \
+  -DSPRAT_TEST_PYTHON=$(CURDIR)/$(VENV)/bin/python
 
 define step
 @printf '\n== %s  (%(%H:%M:%S)T)\n' '$(1)' -1
@@ -68,7 +71,9 @@ test: test-tools test-nvcc test-build test-tidy test-asan test-tsan test-kernels
 
 # Models and Python packages, so that no test needs the network.
 test-tools: $(VENV)/.complete
-	@python3 tools/fetch_model.py all-MiniLM-L6-v2 paraphrase-MiniLM-L3-v2-onnx tokenlearn-static
+	@python3 tools/fetch_model.py all-MiniLM-L6-v2
+	@SPRAT_MODELS=$(TEST_MODELS) python3 tools/fetch_model.py \
+	  paraphrase-MiniLM-L3-v2-onnx tokenlearn-static
 
 $(VENV)/.complete: tests/requirements.txt
 	$(call step,Python packages for the tests)
@@ -115,7 +120,8 @@ test-main: test-build
 	$(call step,Everything ($(MAIN)))
 	@ctest --preset $(MAIN) -j $(JOBS)
 
-bench: build
-	@$(MAKE) --no-print-directory $(VENV)/.complete
+bench: $(VENV)/.complete
 	@python3 tools/fetch_model.py all-MiniLM-L6-v2
+	@cmake --preset release -DSPRAT_BUILD_TESTS=OFF --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target encoder_rounds
 	@$(VENV)/bin/python bench/compare_cpu.py

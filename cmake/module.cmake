@@ -22,7 +22,8 @@ set(SPRAT_TEST_MODEL ${models}/all-MiniLM-L6-v2 CACHE PATH
     "Directory of all-MiniLM-L6-v2, for tests that need a real model")
 set(SPRAT_TEST_PYTHON ${PROJECT_SOURCE_DIR}/build/venv/bin/python CACHE FILEPATH
     "Python with the packages of tests/requirements.txt, for tests that ask a reference")
-cmake_path(GET SPRAT_TEST_MODEL PARENT_PATH SPRAT_TEST_MODELS)  # those of tools/fetch_model.py
+set(SPRAT_TEST_MODELS $ENV{HOME}/.cache/sprat/test-models CACHE PATH
+    "Directory of the other models of tools/fetch_model.py, by name")
 set(SPRAT_TEST_ENVIRONMENT
     SPRAT_TEST_MODEL=${SPRAT_TEST_MODEL} SPRAT_TEST_MODELS=${SPRAT_TEST_MODELS}
     SPRAT_TEST_PYTHON=${SPRAT_TEST_PYTHON})
