@@ -177,6 +177,25 @@ TEST(B56, AnUnreadableFileIsNamedWithTheReason) {
   EXPECT_EQ(fault, "DIR/config.json: Permission denied");
 }
 
+// bge's files say do_lower_case beside a tokenizer that lower-cases anyway.
+TEST(LowerCasing, ChangesNothingBeforeATokenizerThatLowerCases) {
+  TinyModel model;
+  const std::filesystem::path directory = model.Write();
+  const std::vector<float> plain = VectorOf(OpenOrDie(directory), "GOOD Morning");
+  WriteTestFile(directory / "sentence_bert_config.json",
+                R"({"max_seq_length": 64, "do_lower_case": true})");
+  EXPECT_TRUE(SameBits(VectorOf(OpenOrDie(directory), "GOOD Morning"), plain));
+
+  model.lowercase = false;
+  model.vocabulary = TinyVocabulary();
+  model.vocabulary.push_back("A");
+  const std::filesystem::path cased = model.Write();
+  WriteTestFile(cased / "sentence_bert_config.json", R"({"do_lower_case": true})");
+  EXPECT_EQ(OpenFault(cased, ErrorCode::kUnsupported),
+            "DIR/sentence_bert_config.json: do_lower_case 'true' is not supported with a tokenizer "
+            "that keeps upper case; supported: false, or a tokenizer that lower-cases");
+}
+
 TEST(B58, EveryIdOfTheTokenizerHasARow) {
   TinyModel model;
   model.vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]",   "[MASK]", "good",

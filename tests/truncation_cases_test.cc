@@ -127,5 +127,22 @@ TEST(B28, AModelWithoutTheSentenceFileUsesItsWholePositionTable) {
   EXPECT_EQ(OpenOrDie(model).info().max_length, 512u);
 }
 
+// Limits with no room for a word between [CLS] and [SEP].
+TEST(B26, TinyLimitsAreKept) {
+  for (const uint32_t limit : {1u, 2u, 3u}) {
+    TinyModel model;
+    model.max_sequence = limit;
+    Result<Engine> engine = Engine::Open(model.Write());
+    if (!engine.ok()) {
+      EXPECT_LT(limit, 3u);
+      EXPECT_THAT(engine.error().message(), testing::HasSubstr("max_seq_length"));
+      continue;
+    }
+    const Embeddings rows = EmbedOrDie(engine.value(), {"good morning"});
+    EXPECT_LE(rows.tokens[0], limit);
+    EXPECT_TRUE(AllFinite(rows.values));
+  }
+}
+
 }  // namespace
 }  // namespace sprat

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "encoder/encoder.h"
 #include "encoder/load_weights.h"
@@ -51,16 +52,27 @@ Result<EncoderFiles> ReadEncoderFiles(const std::filesystem::path& directory,
   Result<SentenceConfig> sentence = ReadSentenceConfig(directory, files.config);
   if (!sentence.ok()) return std::move(sentence.error());
   files.sentence = std::move(sentence).value();
-  if (files.sentence.lowercase) {
-    // Lower-casing by Python's rules (a final sigma, for one) is not what the tokenizer's own does.
-    return Error(ErrorCode::kUnsupported,
-                 (directory / "sentence_bert_config.json").string() +
-                     ": do_lower_case true is not supported; supported: false, and a tokenizer "
-                     "that lower-cases");
-  }
   Result<void> applied = ApplyOptions(options, files);
   if (!applied.ok()) return std::move(applied.error());
   return files;
+}
+
+// do_lower_case puts a lower-casing step before a tokenizer that has none (Transformer in
+// sentence-transformers); before one that has, as in bge's files, it changes nothing.
+Result<void> CheckLowerCasing(const std::filesystem::path& directory, const Tokenizer& tokenizer,
+                              const SentenceConfig& sentence) {
+  if (!sentence.lowercase) return {};
+  std::vector<uint32_t> upper, lower;
+  Result<TokenizedLength> first =
+      tokenizer.Tokenize("A B C D E F G H I J K L M N O P Q R S T U V W X Y Z", {}, upper);
+  Result<TokenizedLength> second =
+      tokenizer.Tokenize("a b c d e f g h i j k l m n o p q r s t u v w x y z", {}, lower);
+  if (first.ok() && second.ok() && upper == lower) return {};
+  return Error(
+      ErrorCode::kUnsupported,
+      (directory / "sentence_bert_config.json").string() +
+          ": do_lower_case 'true' is not supported with a tokenizer that keeps upper case; "
+          "supported: false, or a tokenizer that lower-cases");
 }
 
 // Every id that the tokenizer can produce must have a row in the embedding table.
@@ -137,6 +149,8 @@ Result<LoadedModel> LoadEncoder(const std::filesystem::path& directory,
   if (!files.ok()) return std::move(files.error());
   Result<Tokenizer> tokenizer = Tokenizer::Open(directory);
   if (!tokenizer.ok()) return std::move(tokenizer.error());
+  Result<void> lowered = CheckLowerCasing(directory, tokenizer.value(), files.value().sentence);
+  if (!lowered.ok()) return std::move(lowered.error());
   Result<TensorFile> opened = TensorFile::OpenDirectory(directory);
   if (!opened.ok()) return std::move(opened.error());
   auto tensors = std::make_unique<TensorFile>(std::move(opened).value());

@@ -28,6 +28,7 @@ constexpr std::array kPoolings{
                 "pooling_mode_weightedmean_tokens"},
     PoolingName{Pooling::kLastToken, "lasttoken", "lasttoken", "pooling_mode_lasttoken"},
 };
+constexpr uint32_t kLeastSequence{3};
 constexpr std::string_view kPoolingList{"cls, mean, max, mean_sqrt_len, weightedmean, lasttoken"};
 
 // A key that must have one value, because any other changes the vectors in a way not built here.
@@ -356,6 +357,13 @@ Result<void> ReadLimits(const std::filesystem::path& directory, const EncoderCon
   }
   if (!limit.ok()) return std::move(limit.error());
   config.max_sequence = limit.value().value_or(encoder.positions);
+  if (config.max_sequence < kLeastSequence) {
+    return Error(ErrorCode::kCorrupt,
+                 fmt::format("{}: a maximum of {} tokens (max_seq_length, model_max_length, "
+                             "max_position_embeddings), expected at least {}, for a word between "
+                             "[CLS] and [SEP]",
+                             directory.string(), config.max_sequence, kLeastSequence));
+  }
   return {};
 }
 

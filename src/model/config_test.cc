@@ -375,6 +375,10 @@ TEST(B28, WithoutTheSentenceFileTheTokenizersLimitCounts) {
 }
 
 TEST(ReadSentenceConfig, RefusesImpossibleLimits) {
+  ExpectCorrupt(WithFile("sentence_bert_config.json", R"({"max_seq_length": 2})"),
+                "DIR: a maximum of 2 tokens (max_seq_length, model_max_length, "
+                "max_position_embeddings), expected at least 3, for a word between [CLS] and "
+                "[SEP]");
   ExpectCorrupt(WithFile("sentence_bert_config.json", R"({"max_seq_length": 0})"),
                 "DIR/sentence_bert_config.json: max_seq_length: expected a positive whole "
                 "number, got 0");
