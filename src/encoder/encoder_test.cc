@@ -117,7 +117,7 @@ TEST(Encoder, ATextHasTheSameBitsInAnyCompanyAtAnyPlaceWithAnyThreads) {
       ModelOf({.layers = 2, .hidden = 60, .heads = 5, .ffn = 100, .positions = 200});
   const ReferenceEncoder reference(model.config, model.Tensors());
   std::vector<size_t> lengths;
-  for (size_t i = 0; i < 60; ++i) lengths.push_back(1 + (i * 37) % 200);
+  for (size_t i = 0; i < 30; ++i) lengths.push_back(1 + (i * 37) % 150);
   const TokenBatch batch = BatchOf(lengths);
   const auto single = Open(model, reference, {.threads = 1});
   std::vector<std::vector<float>> alone;
@@ -126,7 +126,7 @@ TEST(Encoder, ATextHasTheSameBitsInAnyCompanyAtAnyPlaceWithAnyThreads) {
     one.Append(batch.Sequence(i));
     alone.push_back(Embed(*single, one));
   }
-  for (const size_t threads : {1, 2, 3, 4}) {
+  for (const size_t threads : {1, 2, 4}) {
     const auto encoder = Open(model, reference, {.threads = threads});
     // Company of 1 to all, starting anywhere, forwards and backwards.
     for (size_t size = 1; size <= batch.sequences(); size = size * 2 + 1) {
