@@ -101,7 +101,7 @@ test-asan:
 	$(call step,Address and undefined-behaviour sanitizers)
 	@cmake --preset asan $(TEST_OPTIONS) -DSPRAT_BUILD_BENCHMARKS=OFF --log-level=WARNING >/dev/null
 	@cmake --build --preset asan -j $(JOBS) -- --quiet
-	@ctest --preset asan -j $(JOBS) -L unit -E '^(checks|tools)\.'
+	@ctest --preset asan -j $(JOBS) -L unit -E '^(checks|tools)\.|^tokenizer\.reference\.(characters|texts)'
 
 test-tsan:
 	$(call step,Thread sanitizer)
