@@ -1,7 +1,6 @@
 // The engine from text to vector with the real weights of all-MiniLM-L6-v2, against vectors of the
 // reference implementation (testdata/golden).
 #include <gtest/gtest.h>
-#include <simdjson.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,61 +9,10 @@
 #include <thread>
 
 #include "engine_for_test.h"
+#include "golden_for_test.h"
 
 namespace sprat {
 namespace {
-
-struct GoldenText {
-  std::string text;
-  std::vector<uint32_t> ids;
-  std::vector<float> vector;
-};
-
-std::vector<float> DecodeFloats(std::string_view base64) {
-  constexpr std::string_view kDigits{
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : base64.substr(0, base64.find('='))) {
-    bits = bits << 6 | static_cast<uint32_t>(kDigits.find(c));
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes.push_back(static_cast<char>(bits >> count & 255));
-  }
-  std::vector<float> floats(bytes.size() / sizeof(float));
-  std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
-  return floats;
-}
-
-std::vector<GoldenText> ReadGolden() {
-  std::vector<GoldenText> golden;
-  simdjson::dom::parser parser;
-  simdjson::dom::document_stream lines;
-  const std::string path = std::string(SPRAT_TESTDATA) + "/golden/minilm.jsonl";
-  EXPECT_EQ(parser.load_many(path).get(lines), simdjson::SUCCESS) << path;
-  for (auto line : lines) {
-    GoldenText entry;
-    entry.text = std::string_view(line["text"]);
-    for (const uint64_t id : line["ids"].get_array()) {
-      entry.ids.push_back(static_cast<uint32_t>(id));
-    }
-    entry.vector = DecodeFloats(std::string_view(line["vector_f32le"]));
-    golden.push_back(std::move(entry));
-  }
-  return golden;
-}
-
-double Dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0.0;
-  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
-
-double Cosine(std::span<const float> a, std::span<const float> b) {
-  return Dot(a, b) / (Norm(a) * Norm(b));
-}
 
 // The ten texts other than `query` whose vectors have the largest cosines with its own.
 std::vector<size_t> TopTen(const std::vector<std::span<const float>>& vectors, size_t query) {
@@ -81,7 +29,9 @@ std::vector<size_t> TopTen(const std::vector<std::span<const float>>& vectors, s
 
 class Golden : public testing::Test {
  protected:
-  static void SetUpTestSuite() { golden_ = new std::vector<GoldenText>(ReadGolden()); }
+  static void SetUpTestSuite() {
+    golden_ = new std::vector<GoldenText>(ReadGolden("minilm.jsonl"));
+  }
   static void TearDownTestSuite() { delete std::exchange(golden_, nullptr); }
 
   void SetUp() override {

@@ -28,6 +28,9 @@ struct EngineOptions {
   bool parse_special_tokens = true;  // "[SEP]" in a text is the special token, as in the reference
   bool check_weights = false;        // refuse weights that hold NaN or infinity
   BatchOptions batch = {};           // how requests of Submit are joined
+  // Static models: "model2vec" (default) drops unknown tokens and cuts long texts as model2vec
+  // does; "st" does neither, as StaticEmbedding of sentence-transformers.
+  std::optional<std::string> static_semantics = {};
 };
 
 // How one call's texts become vectors.
@@ -61,8 +64,8 @@ struct Tokens {
 
 // What an opened model is.
 struct EngineInfo {
-  std::string family;        // "encoder"
-  std::string architecture;  // "bert"
+  std::string family;        // "encoder", "static"
+  std::string architecture;  // "bert", "model2vec"
   std::filesystem::path directory;
   size_t layers = 0, hidden = 0, heads = 0, ffn = 0;  // L, H, A, F; 0 where the family has none
   size_t vocabulary = 0;
@@ -71,11 +74,11 @@ struct EngineInfo {
   size_t weight_bytes = 0;  // in memory
   std::string pooling;
   bool normalizes = false;    // what the model's files say; EmbedOptions::normalize decides a call
-  size_t max_length = 0;      // tokens a text, special ones included
-  size_t position_limit = 0;  // the largest max_length that could be asked for
+  size_t max_length = 0;      // tokens a text, special ones included; 0: no limit
+  size_t position_limit = 0;  // the largest max_length that could be asked for; 0: any
   std::map<std::string, std::string> prompts;
   std::optional<std::string> default_prompt_name;
-  std::string weights_dtype;  // as stored: "F32", "F16", "BF16"
+  std::string weights_dtype;  // as stored: "F32", "F16", "BF16", "I8"
   std::string arithmetic;     // the arithmetic tag: "cpu-f32"
   std::string kernels;        // the chosen table: "scalar", "avx2", "avx512"
   size_t threads = 0;

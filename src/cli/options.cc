@@ -49,6 +49,12 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                          "Take \"[SEP]\" in a text as the letters it is made of"));
   group(command.add_flag("--check-weights", options.engine.check_weights,
                          "Refuse a model whose weights hold NaN or infinity"));
+  group(command
+            .add_option("--static-semantics", options.engine.static_semantics,
+                        "Static models: model2vec drops unknown tokens and cuts long texts, st "
+                        "(sentence-transformers) does neither. Default: model2vec")
+            ->type_name("RULES")
+            ->check(CLI::IsMember({"model2vec", "st"})));
 }
 
 void AddVectorOptions(CLI::App& command, ModelOptions& options) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -50,6 +52,17 @@ size_t InlineTokens(const EngineInfo& info) {
   return info.family == "static" ? kShort : 0;
 }
 
+// The length in bytes of the first `characters` code points of `text`, UTF-8 or not.
+size_t BytesOfCharacters(std::string_view text, size_t characters) {
+  if (text.size() <= characters) return text.size();
+  size_t bytes = 0;
+  for (; bytes < text.size(); ++bytes) {
+    const bool starts = (static_cast<uint8_t>(text[bytes]) & 0xc0) != 0x80;
+    if (starts && characters-- == 0) break;
+  }
+  return bytes;
+}
+
 Error At(size_t text, Error error) { return std::move(error).In("text " + std::to_string(text)); }
 
 Result<void> CheckOffsets(size_t ids, std::span<const size_t> offsets) {
@@ -91,6 +104,8 @@ class Engine::Impl {
   Result<size_t> Columns(const EmbedOptions& options) const;
   Result<TokenizedLength> TokenizeText(std::string_view text, std::string_view prompt,
                                        bool truncate, Workspace& work) const;
+  Result<TokenizedLength> ToIds(std::string_view text, size_t max_tokens,
+                                std::vector<uint32_t>& ids) const;
   Result<void> CheckTokens(size_t sequence, std::span<const uint32_t> ids) const;
   Result<void> RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
                          Embeddings& out);
@@ -142,6 +157,7 @@ Result<size_t> Engine::Impl::Columns(const EmbedOptions& options) const {
   return *options.dimensions;
 }
 
+// Appends the ids of prompt + text to work.ids.
 Result<TokenizedLength> Engine::Impl::TokenizeText(std::string_view text, std::string_view prompt,
                                                    bool truncate, Workspace& work) const {
   const size_t limit = loaded_.model->max_sequence();
@@ -149,13 +165,43 @@ Result<TokenizedLength> Engine::Impl::TokenizeText(std::string_view text, std::s
     work.prompted.assign(prompt).append(text);
     text = work.prompted;
   }
-  const TokenizeOptions options{.max_tokens = truncate ? limit : 0,
-                                .parse_special_tokens = parse_special_tokens_};
-  Result<TokenizedLength> length = loaded_.tokenizer->Tokenize(text, options, work.ids);
+  const size_t max_tokens = truncate && limit != std::numeric_limits<size_t>::max() ? limit : 0;
+  Result<TokenizedLength> length = ToIds(text, max_tokens, work.ids);
   if (length.ok() && length.value().tokens > limit) {
     return Error(ErrorCode::kTooLong, std::to_string(length.value().tokens) +
                                           " tokens, expected at most the model's maximum of " +
                                           std::to_string(limit));
+  }
+  return length;
+}
+
+// The family's rule: cut to the characters that count, tokenize, cut to max_tokens (0: no limit),
+// drop the unknown.
+Result<TokenizedLength> Engine::Impl::ToIds(std::string_view text, size_t max_tokens,
+                                            std::vector<uint32_t>& ids) const {
+  const TextRule& rule = loaded_.text_rule;
+  size_t kept_bytes = text.size();
+  if (max_tokens != 0 && rule.max_characters != 0) {
+    kept_bytes = BytesOfCharacters(text, rule.max_characters);
+    if (kept_bytes < text.size()) {
+      if (const auto invalid = FindInvalidUtf8(text)) {
+        return Error(ErrorCode::kInvalidArgument,
+                     "the text is not UTF-8 at byte " + std::to_string(*invalid));
+      }
+    }
+  }
+  const TokenizeOptions options{.max_tokens = max_tokens,
+                                .add_special_tokens = rule.add_special_tokens,
+                                .parse_special_tokens = parse_special_tokens_};
+  const size_t before = ids.size();
+  Result<TokenizedLength> length =
+      loaded_.tokenizer->Tokenize(text.substr(0, kept_bytes), options, ids);
+  if (!length.ok()) return length;
+  if (kept_bytes < text.size()) length.value().truncated = true;
+  if (rule.dropped_id) {
+    const auto first = ids.begin() + static_cast<ptrdiff_t>(before);
+    ids.erase(std::remove(first, ids.end(), *rule.dropped_id), ids.end());
+    length.value().tokens = ids.size() - before;
   }
   return length;
 }
@@ -322,9 +368,9 @@ Result<Tokens> Engine::Impl::Tokenize(std::string_view text, const EmbedOptions&
   if (!prompt.ok()) return std::move(prompt.error());
   const std::string prompted = std::string(prompt.value()).append(text);
   Tokens tokens;
-  const TokenizeOptions tokenize{.max_tokens = max_length.value_or(loaded_.model->max_sequence()),
-                                 .parse_special_tokens = parse_special_tokens_};
-  Result<TokenizedLength> length = loaded_.tokenizer->Tokenize(prompted, tokenize, tokens.ids);
+  const size_t limit = max_length.value_or(loaded_.model->max_sequence());
+  Result<TokenizedLength> length =
+      ToIds(prompted, limit == std::numeric_limits<size_t>::max() ? 0 : limit, tokens.ids);
   if (!length.ok()) return std::move(length.error());
   tokens.truncated = length.value().truncated;
   for (const uint32_t id : tokens.ids) {
@@ -369,7 +415,8 @@ Result<Engine> Engine::Open(const std::filesystem::path& directory, const Engine
   if (Result<void> valid = CheckLimits(ToLimits(options.batch, 0)); !valid.ok()) {
     return std::move(valid.error()).In("batch");
   }
-  Result<LoadedModel> loaded = LoadEncoder(directory, options);
+  Result<LoadedModel> loaded =
+      IsStatic(directory) ? LoadStatic(directory, options) : LoadEncoder(directory, options);
   if (!loaded.ok()) return std::move(loaded.error());
   return Engine(std::make_unique<Impl>(std::move(loaded).value(), options));
 }

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +6,7 @@
 #include "encoder/encoder.h"
 #include "encoder/load_weights.h"
 #include "engine/loaded_model.h"
+#include "engine/weight_check.h"
 #include "model/fingerprint.h"
 #include "model/safetensors.h"
 
@@ -83,16 +82,6 @@ Result<void> CheckVocabulary(const std::filesystem::path& directory, const Token
                                         std::to_string(tokenizer.vocabulary_size() - 1) +
                                         ", but the embedding table has only " +
                                         std::to_string(model.vocabulary_rows()) + " rows");
-}
-
-Result<void> CheckFinite(const TensorFile& file, std::string_view name,
-                         std::span<const float> values) {
-  const auto bad =
-      std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-  if (bad == values.end()) return {};
-  return Error(ErrorCode::kCorrupt, file.path().string() + ": tensor '" + std::string(name) +
-                                        "': element " + std::to_string(bad - values.begin()) +
-                                        " is " + (std::isnan(*bad) ? "NaN" : "infinite"));
 }
 
 // The tensors of `file`, with a note of each one that is asked for and, on request, a look at its
@@ -171,13 +160,10 @@ Result<LoadedModel> LoadEncoder(const std::filesystem::path& directory,
   loaded.tensors = std::move(tensors);
   loaded.model = std::move(encoder).value();
   loaded.sentence = std::move(files.value().sentence);
-  // What a text that contains "[SEP]" becomes is part of how the tokenizer behaves.
   loaded.fingerprint = [config = files.value().config, sentence = loaded.sentence,
                         tokenizer = loaded.tokenizer.get(), file = loaded.tensors.get(),
                         parse = options.parse_special_tokens, used = std::move(used)] {
-    const std::string behaviour =
-        tokenizer->Behaviour() + (parse ? "" : "\nspecial tokens in texts are text");
-    return EncoderFingerprint(config, sentence, behaviour, used, *file);
+    return EncoderFingerprint(config, sentence, FullBehaviour(*tokenizer, parse), used, *file);
   };
   return loaded;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "model/config.h"
@@ -15,22 +16,45 @@
 
 namespace sprat {
 
+// How a text becomes ids, where the families differ.
+struct TextRule {
+  bool add_special_tokens = true;      // [CLS] text [SEP]
+  size_t max_characters = 0;           // code points that are tokenized at all; 0: all
+  std::optional<uint32_t> dropped_id;  // left out after the cut to the maximum length
+};
+
 // What Open of a family hands to the engine. Self-contained: it owns the mapped weights.
 struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<TensorFile> tensors;  // the model views weights in it, so it goes last
   std::unique_ptr<Model> model;
+  TextRule text_rule;
   SentenceConfig sentence;  // after the caller's options have been applied
   EngineInfo info;
   // Computes the model fingerprint. Errors: kIo.
   std::function<Result<std::string>()> fingerprint;
 };
 
+// How the tokenizer behaves with this option, for the fingerprint: what a text that contains
+// "[SEP]" becomes is part of it.
+inline std::string FullBehaviour(const Tokenizer& tokenizer, bool parse_special_tokens) {
+  return tokenizer.Behaviour() + (parse_special_tokens ? "" : "\nspecial tokens in texts are text");
+}
+
 // Reads a BERT-family sentence encoder (spec of the files: docs/architecture.md).
 // Errors: as the readers of its files; kCorrupt if the tokenizer can produce an id beyond the
 // embedding table; kInvalidArgument for options the model cannot satisfy.
 Result<LoadedModel> LoadEncoder(const std::filesystem::path& directory,
                                 const EngineOptions& options);
+
+// Reads a static model; see static_model/. Errors: as the readers of its files; kCorrupt if the
+// tokenizer can produce an id that no row belongs to; kInvalidArgument for an option that static
+// models do not have.
+Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
+                               const EngineOptions& options);
+
+// True if the directory holds a static model: its checkpoint has the table of one.
+bool IsStatic(const std::filesystem::path& directory);
 
 }  // namespace sprat
 

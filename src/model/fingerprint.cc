@@ -80,10 +80,14 @@ Result<void> FingerprintBuilder::AddTensor(std::string_view name, const Tensor& 
     const Tensor chunk{.dtype = tensor.dtype,
                        .shape = {count},
                        .bytes = tensor.bytes.subspan(first * element_bytes, count * element_bytes)};
-    if (tensor.dtype == DType::kF32) {
+    values.resize(count);
+    if (tensor.dtype == DType::kI8) {
+      const auto* integers = reinterpret_cast<const int8_t*>(chunk.bytes.data());
+      std::copy_n(integers, count, values.begin());
+      Update(values.data(), count * sizeof(float));
+    } else if (tensor.dtype == DType::kF32) {
       Update(chunk.bytes.data(), chunk.bytes.size());
     } else {
-      values.resize(count);
       Result<void> copied = CopyAsF32(chunk, values);
       if (!copied.ok()) return std::move(copied.error()).In("tensor '" + std::string(name) + "'");
       Update(values.data(), count * sizeof(float));

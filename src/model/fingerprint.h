@@ -33,7 +33,8 @@ class FingerprintBuilder {
   void AddNumber(std::string_view name, uint64_t number);
 
   // Reads the tensor once, a megabyte at a time, and gives the pages it read back to `file`, where
-  // it lies. Errors: kUnsupported, naming the tensor, unless it is F32, F16 or BF16.
+  // it lies. Errors: kUnsupported, naming the tensor, unless it is F32, F16, BF16
+  // or I8.
   Result<void> AddTensor(std::string_view name, const Tensor& tensor, const TensorFile& file);
 
   // 64 lower-case hexadecimal digits. Call it once, last.

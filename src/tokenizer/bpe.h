@@ -59,6 +59,7 @@ class Bpe {
   // the leftmost. Time O(n log n), memory O(n).
   void Append(std::string_view word, BpeScratch& scratch, IdBuffer& ids) const;
 
+  std::optional<uint32_t> unknown_id() const { return unknown_id_; }
   const DoubleArray& trie() const { return trie_; }
   const BpeOptions& options() const { return options_; }
 

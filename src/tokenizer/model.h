@@ -2,6 +2,8 @@
 #ifndef SPRAT_TOKENIZER_MODEL_H_
 #define SPRAT_TOKENIZER_MODEL_H_
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 
@@ -17,6 +19,12 @@ using TokenModel = std::variant<WordPiece, Unigram, Bpe>;
 
 inline const DoubleArray& TrieOf(const TokenModel& model) {
   return std::visit([](const auto& any) -> const DoubleArray& { return any.trie(); }, model);
+}
+
+// The id of what the vocabulary cannot spell, if the model has one.
+inline std::optional<uint32_t> UnknownIdOf(const TokenModel& model) {
+  return std::visit([](const auto& any) { return std::optional<uint32_t>(any.unknown_id()); },
+                    model);
 }
 
 // Scratch of a thread.

@@ -139,6 +139,10 @@ std::optional<std::string_view> Tokenizer::Token(uint32_t id) const {
   return pipeline_->parts().vocabulary.Token(id);
 }
 
+std::optional<uint32_t> Tokenizer::UnknownId() const {
+  return UnknownIdOf(pipeline_->parts().model);
+}
+
 size_t Tokenizer::vocabulary_size() const { return pipeline_->parts().vocabulary.size(); }
 
 std::string Tokenizer::Behaviour() const { return DescribeBehaviour(pipeline_->parts()); }

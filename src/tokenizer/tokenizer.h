@@ -51,6 +51,10 @@ class Tokenizer {
   // The token's text as written in the vocabulary; nullopt if there is no such id.
   std::optional<std::string_view> Token(uint32_t id) const;
 
+  // The id that stands for what the vocabulary cannot spell: `unk_token` of WordPiece and BPE,
+  // `unk_id` of Unigram; nullopt if the file names none.
+  std::optional<uint32_t> UnknownId() const;
+
   // One more than the largest id that Tokenize can produce.
   size_t vocabulary_size() const;
 
