@@ -18,6 +18,36 @@ bool CharacterSet::Search(char32_t c) const {
   return negated;
 }
 
+namespace {
+
+// Moves `at` over the next character if the set has it.
+bool TakeOne(std::string_view text, const CharacterSet& set, size_t& at) {
+  if (at >= text.size()) return false;
+  const Utf8Character next = DecodeUtf8(text.data() + at);
+  at += next.size_bytes;
+  return set.Contains(next.code_point);
+}
+
+}  // namespace
+
+// Takes as many characters as the step allows, and notes where else it could have stopped before it
+// goes on at `next_pc`. False if there are too few.
+bool Regex::Repeat(std::string_view text, const Instruction& step, uint32_t next_pc, size_t& at,
+                   Scratch& retries) const {
+  size_t lowest = at;
+  uint32_t count = 0;
+  for (; count < step.most && at < text.size(); ++count) {
+    if (count == step.second) lowest = at;
+    const Utf8Character next = DecodeUtf8(text.data() + at);
+    if (!sets_[step.set].Contains(next.code_point)) break;
+    at += next.size_bytes;
+  }
+  if (count == step.second) lowest = at;
+  if (count < step.second) return false;
+  if (!step.flag && lowest < at) retries.push_back({next_pc, lowest, PreviousCharacter(text, at)});
+  return true;
+}
+
 std::optional<size_t> Regex::MatchAt(std::string_view text, size_t at, uint32_t pc,
                                      Scratch& retries) const {
   const size_t outer = retries.size();
@@ -28,17 +58,10 @@ std::optional<size_t> Regex::MatchAt(std::string_view text, size_t at, uint32_t 
       case Op::kMatch:
         retries.resize(outer);
         return at;
-      case Op::kSet: {
-        if (at < text.size()) {
-          const Utf8Character next = DecodeUtf8(text.data() + at);
-          failed = !sets_[step.set].Contains(next.code_point);
-          at += next.size_bytes;
-        } else {
-          failed = true;
-        }
+      case Op::kSet:
+        failed = !TakeOne(text, sets_[step.set], at);
         ++pc;
         break;
-      }
       case Op::kSplit:
         retries.push_back({step.second, at, at});
         pc = step.first;
@@ -46,23 +69,10 @@ std::optional<size_t> Regex::MatchAt(std::string_view text, size_t at, uint32_t 
       case Op::kJump:
         pc = step.first;
         break;
-      case Op::kRepeat: {
-        size_t lowest = at;
-        uint32_t count = 0;
-        for (; count < step.most && at < text.size(); ++count) {
-          if (count == step.second) lowest = at;
-          const Utf8Character next = DecodeUtf8(text.data() + at);
-          if (!sets_[step.set].Contains(next.code_point)) break;
-          at += next.size_bytes;
-        }
-        if (count == step.second) lowest = at;
-        failed = count < step.second;
+      case Op::kRepeat:
+        failed = !Repeat(text, step, pc + 1, at, retries);
         ++pc;
-        if (!failed && !step.flag && lowest < at) {
-          retries.push_back({pc, lowest, PreviousCharacter(text, at)});
-        }
         break;
-      }
       case Op::kLook:
         failed = MatchAt(text, at, pc + 1, retries).has_value() == step.flag;
         pc = step.first;

@@ -71,6 +71,8 @@ class Regex {
     uint32_t second = 0;  // kSplit: tried next; kRepeat: the least number
     uint32_t most = 0;    // kRepeat
   };
+  bool Repeat(std::string_view text, const Instruction& step, uint32_t next_pc, size_t& at,
+              Scratch& retries) const;
   std::optional<size_t> MatchAt(std::string_view text, size_t at, uint32_t pc,
                                 Scratch& retries) const;
 
