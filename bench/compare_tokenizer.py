@@ -48,7 +48,7 @@ def load(engine, directory):
     import blingfire  # with models of its own: BERT's is the same vocabulary, XLM-R's another one
     name = "xlm_roberta_base.bin" if "tokenlearn" in directory or "static" in directory else "bert_base_tok.bin"
     handle = blingfire.load_model(os.path.join(os.path.dirname(blingfire.__file__), name))
-    return lambda text: blingfire.text_to_ids(handle, text, len(text) * 2 + 16, 100)
+    return lambda text: blingfire.text_to_ids(handle, text, len(text) * 2 + 16, 100, no_padding=True)
 
 
 def child(engine, directory, warm, texts):
@@ -162,17 +162,20 @@ def main():
     parser.add_argument("--wordpiece", default=os.path.join(MODELS, "all-MiniLM-L6-v2"))
     parser.add_argument("--unigram", default=os.path.join(MODELS, "tokenlearn-static"))
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=["wordpiece", "unigram"])
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         engine, directory, warm, texts = options.child
         return child(engine, directory, read_texts(warm), read_texts(texts))
-    results = {
-        "wordpiece": compare("WordPiece, all-MiniLM-L6-v2", options.wordpiece,
-                             ["sprat", "nanotoken", "tokie", "blingfire", "tokenizers"], options),
-        "unigram": compare("Unigram, tokenlearn-static-model", options.unigram,
-                           ["sprat", "tokie", "blingfire", "tokenizers"], options)}
+    results = {}
+    if options.only != "unigram":
+        results["wordpiece"] = compare("WordPiece, all-MiniLM-L6-v2", options.wordpiece,
+                                       ["sprat", "nanotoken", "tokie", "blingfire", "tokenizers"], options)
+    if options.only != "wordpiece":
+        results["unigram"] = compare("Unigram, tokenlearn-static-model", options.unigram,
+                                     ["sprat", "tokie", "blingfire", "tokenizers"], options)
     if options.record:
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=HERE)
         with open("/proc/cpuinfo", encoding="utf-8") as file:
