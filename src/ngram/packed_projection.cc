@@ -15,6 +15,15 @@ constexpr size_t kPanel{Projection::kPanel};
 // Rows of x that stay in the second-level cache while all panels pass: 64 x 3072 bf16 are 384 KB.
 constexpr size_t kTokensABlock{64};
 
+// Writes W_i[h], `width` values, to columns k = i * width + j of row h of the stack.
+//   panel: of row h; depth / 2 x kPanel x 2.
+void PackRow(const float* values, size_t width, size_t i, size_t h, uint16_t* panel) {
+  for (size_t j = 0; j < width; ++j) {
+    const size_t k = i * width + j;
+    panel[(k / 2 * kPanel + h % kPanel) * 2 + k % 2] = FloatToBf16(values[j]);
+  }
+}
+
 }  // namespace
 
 Result<PackedProjection> PackedProjection::Pack(const NgramConfig& config,
@@ -36,10 +45,7 @@ Result<PackedProjection> PackedProjection::Pack(const NgramConfig& config,
       const Share share = ShareOf(packed.hidden_, rank, team.size());
       for (size_t h = share.begin; h < share.end; ++h) {
         uint16_t* panel = packed.weights_.begin() + h / kPanel * packed.depth_ * kPanel;
-        for (size_t j = 0; j < width; ++j) {
-          const size_t k = i * width + j;
-          panel[(k / 2 * kPanel + h % kPanel) * 2 + k % 2] = FloatToBf16(rows[h * width + j]);
-        }
+        PackRow(rows.data() + h * width, width, i, h, panel);
       }
     });
     tensors.file->Release(*tensors.projections[i]);
