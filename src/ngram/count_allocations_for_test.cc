@@ -13,6 +13,11 @@ void* operator new(size_t size_bytes) {
   if (memory == nullptr) std::abort();
   return memory;
 }
+// simdjson allocates by this one; it must come from the same place as what `delete` gives back.
+void* operator new(size_t size_bytes, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(size_bytes == 0 ? 1 : size_bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
