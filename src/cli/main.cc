@@ -47,6 +47,7 @@ int Run(int argc, char** argv) {
   sprat::cli::AddInfo(app, work);
   sprat::cli::AddVerify(app, work);
   sprat::cli::AddBench(app, work);
+  sprat::cli::AddNgram(app, work);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {

@@ -46,6 +46,7 @@ void AddSearch(CLI::App& app, Work& work);
 void AddTokenize(CLI::App& app, Work& work);
 void AddInfo(CLI::App& app, Work& work);
 void AddBench(CLI::App& app, Work& work);
+void AddNgram(CLI::App& app, Work& work);
 void AddVerify(CLI::App& app, Work& work);
 
 }  // namespace sprat::cli

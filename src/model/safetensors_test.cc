@@ -330,6 +330,13 @@ TEST(B48, ShardsHoldTheSameTensorsAsOneFile) {
     ASSERT_NE(found, nullptr) << name;
     EXPECT_EQ(found->shape, tensor.shape);
     EXPECT_TRUE(std::ranges::equal(found->bytes, tensor.bytes)) << name;
+    const TensorFile::Place place = sharded.value().Locate(*found);
+    Result<std::string> content = ReadFile(place.file, size_t{1} << 30);
+    ASSERT_TRUE(content.ok());
+    EXPECT_EQ(std::memcmp(content.value().data() + place.offset, tensor.bytes.data(),
+                          tensor.bytes.size()),
+              0)
+        << name;
     sharded.value().Release(*found);
   }
 }

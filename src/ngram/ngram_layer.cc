@@ -13,9 +13,9 @@
 namespace sprat {
 namespace {
 
-// Tokens that are resolved, gathered and projected together: enough rows to keep a disk busy, few
-// enough that a long prompt does not need an arena of its own size.
-constexpr size_t kTokensAPart{512};
+// Tokens are resolved, gathered and projected in parts of about so many rows: enough to keep a disk
+// busy, few enough that a long prompt does not need an arena of its own size.
+constexpr size_t kRowsAPart{6144};
 
 size_t CountTokens(std::span<const NgramPiece> pieces) {
   size_t tokens = 0;
@@ -149,7 +149,8 @@ Result<void> NgramLayer::EmbedIn(Scratch& scratch, std::span<const NgramPiece> p
   const size_t tokens = scratch.tokens.size(), tables = config().tables();
   scratch.ids.resize(tokens * tables);
   Hash(pieces, scratch.ids);
-  const size_t part_tokens = std::min({kTokensAPart, tables_.tokens_at_once(), tokens});
+  const size_t part_tokens =
+      std::min({std::max(kRowsAPart / tables, size_t{1}), tables_.tokens_at_once(), tokens});
   if (scratch.x.size() < part_tokens * projection_.depth()) {
     Result<Buffer<uint16_t>> x = Buffer<uint16_t>::Allocate(part_tokens * projection_.depth());
     if (!x.ok()) return std::move(x.error());

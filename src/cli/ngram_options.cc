@@ -1,0 +1,97 @@
+#include "cli/ngram_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <utility>
+
+#include "cli/input_file.h"
+#include "cli/line_reader.h"
+#include "cli/model_path.h"
+#include "cli/terminal.h"
+
+namespace sprat::cli {
+
+void AddNgramModelOptions(CLI::App& command, NgramModelOptions& options) {
+  const auto add = [&](const char* name, auto& value, const char* what, const char* type) {
+    return command.add_option(name, value, what)->type_name(type)->group("Model");
+  };
+  add("-m,--model", options.model, "Directory or name of the model", "NAME");
+  add("--tables", options.tables, "Where the table rows are", "mapped|resident|fp8|cached")
+      ->check(CLI::IsMember({"mapped", "resident", "fp8", "cached"}))
+      ->capture_default_str();
+  add("--threads", options.ngram.threads, "Compute threads; 0: one for each available core", "N")
+      ->capture_default_str();
+  add("--scale", options.scale, "How the word row counts. Default: what the config says",
+      "average|fixed|full")
+      ->check(CLI::IsMember({"average", "fixed", "full"}));
+  add("--ignored-tokens", options.ngram.ignored_tokens,
+      "Half-open ranges such as 0:4,36:55 in place of the config's", "RANGES");
+  add("--cache-bytes", options.ngram.cache_bytes, "Arena of --tables cached", "N")
+      ->capture_default_str();
+  add("--queue-depth", options.ngram.queue_depth, "Reads in flight of --tables cached", "N")
+      ->check(CLI::Range(size_t{1}, size_t{4096}))
+      ->capture_default_str();
+  add("--reader", options.reader, "How --tables cached reads", "io_uring|pread")
+      ->check(CLI::IsMember({"io_uring", "pread"}))
+      ->capture_default_str();
+}
+
+Result<NgramEmbedding> OpenNgramModel(const NgramModelOptions& options) {
+  NgramOptions ngram = options.ngram;
+  Result<NgramTables> tables = ParseNgramTables(options.tables);
+  if (!tables.ok()) return std::move(tables.error());
+  ngram.tables = tables.value();
+  ngram.io_uring = options.reader == "io_uring";
+  if (!options.scale.empty()) {
+    Result<NgramScale> scale = ParseNgramScale(options.scale);
+    if (!scale.ok()) return std::move(scale.error());
+    ngram.scale = scale.value();
+  }
+  Result<std::filesystem::path> directory = FindModel(options.model, Env);
+  if (!directory.ok()) return std::move(directory.error());
+  return NgramEmbedding::Open(directory.value(), ngram);
+}
+
+Result<std::vector<uint32_t>> ParseTokenIds(std::string_view text) {
+  constexpr std::string_view kBetween{" \t,[]"};
+  std::vector<uint32_t> ids;
+  for (size_t at = text.find_first_not_of(kBetween); at != text.npos;
+       at = text.find_first_not_of(kBetween, at)) {
+    const size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    uint32_t id = 0;
+    const std::from_chars_result parsed =
+        std::from_chars(word.data(), word.data() + word.size(), id);
+    if (parsed.ec != std::errc() || parsed.ptr != word.data() + word.size()) {
+      return Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a token id", word));
+    }
+    ids.push_back(id);
+    at = end;
+  }
+  return ids;
+}
+
+Result<std::vector<std::vector<uint32_t>>> ReadSequences(const std::vector<std::string>& paths) {
+  std::vector<std::vector<uint32_t>> sequences;
+  for (const std::string& path : paths.empty() ? std::vector<std::string>{"-"} : paths) {
+    Result<InputFile> file = InputFile::Open(path);
+    if (!file.ok()) return std::move(file.error());
+    LineReader reader(std::move(file).value());
+    for (;;) {
+      Result<std::optional<std::string_view>> line = reader.Next();
+      if (!line.ok()) return std::move(line.error());
+      if (!line.value()) break;
+      Result<std::vector<uint32_t>> ids = ParseTokenIds(*line.value());
+      if (!ids.ok()) {
+        return std::move(ids.error())
+            .In(fmt::format("{}: line {}", reader.file().name(), reader.number()));
+      }
+      sequences.push_back(std::move(ids).value());
+    }
+  }
+  return sequences;
+}
+
+}  // namespace sprat::cli
