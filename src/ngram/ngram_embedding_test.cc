@@ -52,17 +52,25 @@ Tokens RandomTokens(size_t count, uint32_t vocabulary, uint32_t seed) {
   return tokens;
 }
 
-// The worst row's |found - exact| / |exact|.
-double WorstRowError(const Values& found, const std::vector<double>& exact, size_t hidden) {
+// |found - exact| / |exact| of every row.
+std::vector<double> RowErrors(const Values& found, const std::vector<double>& exact,
+                              size_t hidden) {
   EXPECT_EQ(found.size(), exact.size());
-  double worst = 0;
+  std::vector<double> errors;
   for (size_t first = 0; first < exact.size(); first += hidden) {
     double difference = 0, norm = 0;
     for (size_t h = first; h < first + hidden; ++h) {
       difference += (found[h] - exact[h]) * (found[h] - exact[h]);
       norm += exact[h] * exact[h];
     }
-    const double error = std::sqrt(difference / norm);
+    errors.push_back(std::sqrt(difference / norm));
+  }
+  return errors;
+}
+
+double WorstRowError(const Values& found, const std::vector<double>& exact, size_t hidden) {
+  double worst = 0;
+  for (const double error : RowErrors(found, exact, hidden)) {
     worst = error > worst || std::isnan(error) ? error : worst;
   }
   return worst;
@@ -77,7 +85,7 @@ void ExpectRefused(const std::filesystem::path& directory, const NgramOptions& o
 }
 
 // Every word row is [10, 0, 10, 0], every projected row [0, 5, 0, 5], G = 4.
-TEST(NgramEmbedding, ScalesMatchHandComputedValues) {
+TEST(B65, ScalesMatchHandComputedValues) {
   TinyNgram tiny;
   tiny.hidden = 4;
   tiny.Draw();
@@ -96,7 +104,7 @@ TEST(NgramEmbedding, ScalesMatchHandComputedValues) {
   EXPECT_NEAR(fixed[1], 8.944272, 1e-6);  // 20 / sqrt(5)
 }
 
-TEST(NgramEmbedding, AnUnknownArchitectureNeedsItsScaleGiven) {
+TEST(B65, AnUnknownArchitectureNeedsItsScaleGiven) {
   TinyNgram tiny;
   tiny.config_json["architectures"] = "[\"SiblingForCausalLM\"]";
   const std::filesystem::path directory = tiny.Write();
@@ -112,7 +120,7 @@ TEST(NgramEmbedding, MatchesDoublePrecisionInEveryForm) {
   tiny.neighbours = 4;
   tiny.splits = 4;
   const std::filesystem::path directory = tiny.Write();
-  const Tokens tokens = RandomTokens(20, tiny.vocabulary, 3);
+  const Tokens tokens = RandomTokens(150, tiny.vocabulary, 3);
   const std::vector<double> exact =
       ReferenceVectors(tiny, tokens, {tiny.eos}, ReferenceScale::kAverage);
   for (const NgramTables form :
@@ -126,6 +134,25 @@ TEST(NgramEmbedding, MatchesDoublePrecisionInEveryForm) {
   EXPECT_LT(error, 0.03);
   EXPECT_GT(error, 0.001);  // it did quantise
   EXPECT_EQ(fp8.info().row_bytes, 256u + 4u);
+}
+
+// E4M3 rounds a value by 2.65 % of it in the root mean square, and so a row of many values; rows of
+// few scatter around that, and the worst of them may pass the 3 % that wide rows keep.
+TEST(NgramEmbedding, Fp8RowsOfNarrowModelsScatterAroundTheErrorOfTheFormat) {
+  for (const uint32_t hidden : {24u, 384u}) {
+    TinyNgram tiny;
+    tiny.hidden = hidden;
+    const std::filesystem::path directory = tiny.Write();
+    const Tokens tokens = RandomTokens(150, tiny.vocabulary, 3);
+    const std::vector<double> errors =
+        RowErrors(Embed(Opened(directory, Form(NgramTables::kFp8)), {}, tokens),
+                  ReferenceVectors(tiny, tokens, {tiny.eos}, ReferenceScale::kAverage), hidden);
+    double squares = 0;
+    for (const double error : errors) squares += error * error;
+    const double mean = std::sqrt(squares / static_cast<double>(errors.size()));
+    EXPECT_LT(mean, 0.03) << hidden;
+    EXPECT_GT(mean, 0.005) << hidden;
+  }
 }
 
 TEST(NgramEmbedding, OptionsOfTheConfigMatchDoublePrecision) {
@@ -229,7 +256,7 @@ TEST(NgramEmbedding, NativeFp8MatchesDoublePrecision) {
 
 // Whatever the pieces, the batch, the form of the tables, the size of the cache and the number of
 // threads: the same bits.
-TEST(NgramEmbedding, PiecesBatchesFormsAndThreadsGiveTheSameBits) {
+TEST(B67, PiecesBatchesFormsAndThreadsGiveTheSameBits) {
   TinyNgram tiny;
   const std::filesystem::path directory = tiny.Write();
   const Tokens sequence = RandomTokens(90, tiny.vocabulary, 8);
@@ -258,7 +285,7 @@ TEST(NgramEmbedding, PiecesBatchesFormsAndThreadsGiveTheSameBits) {
   }
 }
 
-TEST(NgramEmbedding, SequencesOfABatchDoNotSeeEachOther) {
+TEST(B69, SequencesOfABatchDoNotSeeEachOther) {
   TinyNgram tiny;
   const NgramEmbedding model = Opened(tiny.Write());
   const Tokens first{7, 9}, second{11, 13}, none;
@@ -279,7 +306,7 @@ TEST(NgramEmbedding, SequencesOfABatchDoNotSeeEachOther) {
   EXPECT_EQ(out, expected);
 }
 
-TEST(NgramEmbedding, ThreadsGetTheBitsOfAFreshModelUnderEviction) {
+TEST(B69, ThreadsGetTheBitsOfAFreshModelUnderEviction) {
   TinyNgram tiny;
   const std::filesystem::path directory = tiny.Write();
   const NgramEmbedding resident = Opened(directory, Form(NgramTables::kResident));
