@@ -6,21 +6,11 @@
 #include <vector>
 
 #include "ngram/dispatch.h"
+#include "ngram/flash_lite_for_test.h"
 #include "ngram/ngram_hash.h"
 
 namespace sprat {
 namespace {
-
-NgramConfig FlashLite() {
-  NgramConfig config;
-  config.vocabulary = 131072;
-  config.hidden = 3072;
-  config.max_order = 4;
-  config.splits = 4;
-  config.base_rows = 78 * 131072;
-  config.eos = 2;
-  return config;
-}
 
 std::vector<uint32_t> RandomTokens(size_t count, uint32_t vocabulary) {
   std::mt19937 random(1);

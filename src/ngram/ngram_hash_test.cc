@@ -6,20 +6,10 @@
 #include <random>
 
 #include "ngram/dispatch.h"
+#include "ngram/flash_lite_for_test.h"
 
 namespace sprat {
 namespace {
-
-NgramConfig FlashLite() {
-  NgramConfig config;
-  config.vocabulary = 131072;
-  config.hidden = 3072;
-  config.max_order = 4;
-  config.splits = 4;
-  config.base_rows = 78 * 131072;
-  config.eos = 2;
-  return config;
-}
 
 // Vocabulary 1000, tables of 3001, 3003, 3005, 3007 rows.
 NgramConfig Small() {

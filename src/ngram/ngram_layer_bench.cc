@@ -9,21 +9,11 @@
 #include "base/thread_pool.h"
 #include "model/safetensors.h"
 #include "ngram/dispatch.h"
+#include "ngram/flash_lite_for_test.h"
 #include "ngram/packed_projection.h"
 
 namespace sprat {
 namespace {
-
-NgramConfig FlashLite() {
-  NgramConfig config;
-  config.vocabulary = 131072;
-  config.hidden = 3072;
-  config.max_order = 4;
-  config.splits = 4;
-  config.base_rows = 78 * 131072;
-  config.eos = 2;
-  return config;
-}
 
 // Projections of random bf16 without a file.
 struct RandomProjections {
