@@ -55,8 +55,8 @@ class Usage(SpratTest):
             self.assertIn(message, done.stderr.decode(), args)
 
     def test_devices_and_models(self):
-        _, errors = self.run_sprat("embed", "--device", "cuda:1", stdin="a", status=1)
-        self.assertIn("--device cuda:1: not in this build; it has auto and cpu", errors)
+        _, errors = self.run_sprat("embed", "--device", "cuda:99", stdin="a", status=1)
+        self.assertIn("device 'cuda:99': no CUDA device", errors)
         self.assertEqual(self.vectors("a", "--device", "cpu", "--dtype", "f32"), self.vectors("a"))
         _, errors = self.run_sprat("info", "-m", "absent", status=1)
         self.assertIn("no model 'absent'", errors)
@@ -319,6 +319,21 @@ class Verify(SpratTest):
             self.assertIn(message, errors)
         _, errors = self.run_sprat("verify", "absent.npy", "t.txt", status=1)
         self.assertIn("absent.npy: cannot open", errors)
+
+
+class Attribute(SpratTest):
+    def test_stages_add_up(self):
+        rows = self.rows("attribute", "good morning", "--device", "cpu", "--json", "--calls", "50")
+        self.assertEqual([row["stage"] for row in rows],
+                         ["tokenize", "copy in", "enqueue", "forward", "wake", "copy out", "total"])
+        share = {row["stage"]: row["share"] for row in rows}
+        self.assertAlmostEqual(sum(share.values()), 2)  # the stages, and the total itself
+        self.assertGreater(share["tokenize"], 0)
+        self.assertGreater(share["forward"], share["tokenize"])
+        self.assertEqual(share["wake"], 0)
+        for row in rows:
+            self.assertEqual((row["device"], row["tokens"], row["calls"]), ("cpu", 4, 50))
+            self.assertLessEqual(row["p50_us"], row["p99_us"])
 
 
 class Bench(SpratTest):

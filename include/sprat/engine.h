@@ -31,6 +31,9 @@ struct EngineOptions {
   // Static models: "model2vec" (default) drops unknown tokens and cuts long texts as model2vec
   // does; "st" does neither, as StaticEmbedding of sentence-transformers.
   std::optional<std::string> static_semantics = {};
+  // "cpu", "cuda", "cuda:N", or "auto": CUDA's first device if there is one that can run the model,
+  // else the CPU; EngineInfo::device_note then says why.
+  std::string device = "auto";
 };
 
 // How one call's texts become vectors.
@@ -79,10 +82,25 @@ struct EngineInfo {
   std::map<std::string, std::string> prompts;
   std::optional<std::string> default_prompt_name;
   std::string weights_dtype;  // as stored: "F32", "F16", "BF16", "I8"
-  std::string arithmetic;     // the arithmetic tag: "cpu-f32"
-  std::string kernels;        // the chosen table: "scalar", "avx2", "avx512"
-  size_t threads = 0;
+  std::string arithmetic;     // the arithmetic tag: "cpu-f32", "gpu-batch-f16"
+  std::string kernels;        // the chosen table: "scalar", "avx2", "avx512"; "graph" on a GPU
+  size_t threads = 0;         // compute threads; 0 on a GPU
+  std::string device;         // "cpu", "cuda:0"
+  std::string device_name;    // "NVIDIA H200, compute capability 9.0"; empty for the CPU
+  std::string device_note;    // why "auto" chose the CPU; empty if nothing was to be chosen
   std::vector<std::string> warnings;  // what was assumed because a file was absent
+};
+
+// Where the time of one text goes, in microseconds. What happens inside another stage is 0 here.
+struct QueryStages {
+  double tokenize = 0;
+  double copy_in = 0;  // ids to where the device reads them
+  double enqueue = 0;  // until the call that launches the work has returned
+  double forward = 0;  // the model, pooling and normalising included. A GPU's: first kernel to last
+  double wake = 0;     // from the end of the work until the host has noticed
+  double copy_out = 0;  // the vector to the caller
+
+  double total() const { return tokenize + copy_in + enqueue + forward + wake + copy_out; }
 };
 
 // A model and everything that runs it. Any thread may call any method at any time; calls that
@@ -116,6 +134,12 @@ class Engine {
   // than there are sequences. For callers that tokenize elsewhere.
   Result<Embeddings> EmbedTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
                                  const EmbedOptions& options = {}) const;
+
+  // Takes `calls` calls of EmbedOne apart. On a GPU `forward` is one number for all of them, the
+  // mean of many runs in a row by the device's own clock, and `wake` what is left of the wait.
+  // Errors: as EmbedOne.
+  Result<std::vector<QueryStages>> Attribute(std::string_view text, size_t calls,
+                                             const EmbedOptions& options = {}) const;
 
   // What Embed would feed the model. `max_length`: as EngineOptions, but may exceed the model's
   // limit here; 0 means no limit.

@@ -156,14 +156,15 @@ Result<Row> Measure(const Engine& engine, const Options& options, const Workload
 }
 
 std::string JsonLine(const Row& row, const EngineInfo& info, const std::string& fingerprint) {
-  const size_t dash = info.arithmetic.find('-');  // "cpu-f32"
+  const size_t dash = info.arithmetic.rfind('-');  // "cpu-f32", "gpu-batch-f16"
   const auto rounded = [](double x) { return std::round(10 * x) / 10; };
   return JsonObject()
       .Add("tokens", rounded(row.tokens))
       .Add("batch", row.batch)
       .Add("threads", info.threads)
       .Add("dtype", std::string_view(info.arithmetic).substr(dash + 1))
-      .Add("device", std::string_view(info.arithmetic).substr(0, dash))
+      .Add("device", info.device)
+      .Add("device_name", info.device_name)
       .Add("path", info.kernels)
       .Add("min_us", rounded(row.spread.min_us))
       .Add("p50_us", rounded(row.spread.p50_us))
@@ -205,9 +206,12 @@ Result<int> Bench(const Options& options) {
   if (!output.ok()) return std::move(output.error());
   std::string header;
   if (!options.json) {
-    header = fmt::format("{}, {} threads, {}, {}\n{:>6} {:>6} {:>10} {:>10} {:>10} {:>10} {:>11}\n",
-                         CpuName(), info.threads, info.arithmetic, info.kernels, "tokens", "batch",
-                         "min us", "p50 us", "p99 us", "texts/s", "tokens/s");
+    const std::string where = info.device == "cpu"
+                                  ? fmt::format("{}, {} threads", CpuName(), info.threads)
+                                  : fmt::format("{}, {}", info.device, info.device_name);
+    header = fmt::format("{}, {}, {}\n{:>6} {:>6} {:>10} {:>10} {:>10} {:>10} {:>11}\n", where,
+                         info.arithmetic, info.kernels, "tokens", "batch", "min us", "p50 us",
+                         "p99 us", "texts/s", "tokens/s");
   }
   Result<void> written = output.value().Write(header);
   for (const Workload& workload : workloads) {

@@ -48,6 +48,7 @@ int Run(int argc, char** argv) {
   sprat::cli::AddVerify(app, work);
   sprat::cli::AddBench(app, work);
   sprat::cli::AddNgram(app, work);
+  sprat::cli::AddAttribute(app, work);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {

@@ -34,7 +34,10 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                         "model there is")
             ->type_name("MODEL"));
   group(
-      command.add_option("--device", options.device, "auto, cpu, cuda or cuda:N; auto is the CPU")
+      command
+          .add_option("--device", options.device,
+                      "auto, cpu, cuda or cuda:N. Default: auto, a GPU that can run the model, or "
+                      "else the CPU")
           ->type_name("DEVICE")
           ->check(CLI::Validator(CheckDevice, "")));
   group(command.add_option("--dtype", options.dtype, "Arithmetic: auto or f32")
@@ -106,18 +109,18 @@ void AddTextOptions(CLI::App& command, TextSource& source, bool positional) {
 }
 
 Result<Engine> OpenEngine(const ModelOptions& options) {
-  if (options.device.starts_with("cuda")) {
-    return Error(
-        ErrorCode::kDevice,
-        fmt::format("--device {}: not in this build; it has auto and cpu", options.device));
-  }
   Result<std::filesystem::path> directory = FindModel(options.model, Env);
   if (!directory.ok()) return std::move(directory.error());
   EngineOptions engine_options = options.engine;
   engine_options.parse_special_tokens = !options.keep_special_tokens_as_text;
+  engine_options.device = options.device.value_or("auto");
   Result<Engine> engine = Engine::Open(directory.value(), engine_options);
   if (engine.ok()) {
-    for (const std::string& warning : engine.value().info().warnings) Warn(warning);
+    const EngineInfo& info = engine.value().info();
+    for (const std::string& warning : info.warnings) Warn(warning);
+    if (options.device == "auto" && !info.device_note.empty()) {
+      Warn("the CPU is used: " + info.device_note);
+    }
   }
   return engine;
 }

@@ -20,7 +20,7 @@ using Work = std::function<Result<int>()>;
 // Which model, how it is opened, and how texts become vectors.
 struct ModelOptions {
   std::optional<std::string> model;
-  std::string device = "auto";
+  std::optional<std::string> device;  // default: "auto"
   std::string dtype = "auto";
   bool keep_special_tokens_as_text = false;
   EngineOptions engine;
@@ -36,7 +36,7 @@ void AddPromptOptions(CLI::App& command, ModelOptions& options);  // --prompt-na
 void AddTextOptions(CLI::App& command, TextSource& source, bool positional = true);
 
 // Finds and opens the model; prints what the engine had to assume as warnings.
-// Errors: kDevice for a device that this build cannot use; those of FindModel and Engine::Open.
+// Errors: those of FindModel and Engine::Open.
 Result<Engine> OpenEngine(const ModelOptions& options);
 
 // Each adds one subcommand, which sets `work` when it is the one that is parsed.
@@ -47,6 +47,7 @@ void AddTokenize(CLI::App& app, Work& work);
 void AddInfo(CLI::App& app, Work& work);
 void AddBench(CLI::App& app, Work& work);
 void AddNgram(CLI::App& app, Work& work);
+void AddAttribute(CLI::App& app, Work& work);
 void AddVerify(CLI::App& app, Work& work);
 
 }  // namespace sprat::cli

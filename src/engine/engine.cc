@@ -20,9 +20,6 @@ namespace {
 // not by the caller's array.
 constexpr size_t kWindowTexts{1024};
 constexpr size_t kWindowTokens{65536};
-// One batch: large enough that weights read once serve many rows, small enough that a query that
-// arrives meanwhile waits for little.
-constexpr size_t kBatchTokens{4096};
 
 // Memory of one call, reused by the next.
 struct Workspace {
@@ -63,6 +60,10 @@ size_t BytesOfCharacters(std::string_view text, size_t characters) {
   return bytes;
 }
 
+double Microseconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
 Error At(size_t text, Error error) { return std::move(error).In("text " + std::to_string(text)); }
 
 Result<void> CheckOffsets(size_t ids, std::span<const size_t> offsets) {
@@ -94,6 +95,8 @@ class Engine::Impl {
   Result<std::shared_ptr<EmbedJob>> MakeJob(std::span<const uint32_t> ids,
                                             std::span<const size_t> offsets,
                                             const EmbedOptions& options);
+  Result<std::vector<QueryStages>> Attribute(std::string_view text, size_t calls,
+                                             const EmbedOptions& options);
   Submissions& submissions() { return submissions_; }
   Result<Tokens> Tokenize(std::string_view text, const EmbedOptions& options,
                           std::optional<size_t> max_length);
@@ -109,6 +112,8 @@ class Engine::Impl {
   Result<void> CheckTokens(size_t sequence, std::span<const uint32_t> ids) const;
   Result<void> RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
                          Embeddings& out);
+  Result<QueryStages> TakeApart(const TokenBatch& batch, const OutputForm& form,
+                                std::vector<float>& row);
 
   std::unique_ptr<Workspace> TakeWorkspace();
   void ReturnWorkspace(std::unique_ptr<Workspace> work);
@@ -292,7 +297,7 @@ Result<void> Engine::Impl::EmbedTokens(std::span<const uint32_t> ids,
 // Runs the texts of a window, whose vectors are the rows of `out` from first_row on.
 Result<void> Engine::Impl::RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
                                      Embeddings& out) {
-  PlanBatches(work.lengths, kBatchTokens, work.plan);
+  PlanBatches(work.lengths, loaded_.batch_tokens, work.plan);
   const OutputForm form{.normalize = options.normalize.value_or(true)};
   const size_t columns = out.dimensions;
   for (size_t b = 0; b < work.plan.batches(); ++b) {
@@ -379,6 +384,62 @@ Result<Tokens> Engine::Impl::Tokenize(std::string_view text, const EmbedOptions&
   return tokens;
 }
 
+// One call on the CPU, or what the GPU says of its own; `batch` is one text.
+Result<QueryStages> Engine::Impl::TakeApart(const TokenBatch& batch, const OutputForm& form,
+                                            std::vector<float>& row) {
+  const std::lock_guard<std::mutex> device(device_mutex_);
+  QueryStages stages;
+  if (loaded_.gpu != nullptr) {
+    Result<gpu::QueryTimes> times = loaded_.gpu->TimeQuery(batch, 0);
+    if (!times.ok()) return std::move(times.error());
+    stages.copy_in = times.value().prepare;
+    stages.enqueue = times.value().enqueue;
+    stages.wake = times.value().wait;
+    stages.copy_out = times.value().finish;
+    return stages;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Result<void> done = loaded_.model->Embed(batch, form, {row.data(), 1, row.size()});
+  if (!done.ok()) return std::move(done.error());
+  stages.forward = Microseconds(std::chrono::steady_clock::now() - begin);
+  return stages;
+}
+
+Result<std::vector<QueryStages>> Engine::Impl::Attribute(std::string_view text, size_t calls,
+                                                         const EmbedOptions& options) {
+  Result<std::string_view> prompt = Prompt(options);
+  if (!prompt.ok()) return std::move(prompt.error());
+  Result<size_t> columns = Columns(options);
+  if (!columns.ok()) return std::move(columns.error());
+  std::vector<float> row(columns.value());
+  Workspace work;
+  std::vector<QueryStages> all;
+  for (size_t i = 0; i < calls; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work.StartWindow();
+    Result<TokenizedLength> length = TokenizeText(text, prompt.value(), options.truncate, work);
+    if (!length.ok()) return std::move(length.error());
+    work.batch.clear();
+    work.batch.Append(work.ids);
+    const double tokenize = Microseconds(std::chrono::steady_clock::now() - begin);
+    Result<QueryStages> stages =
+        TakeApart(work.batch, {.normalize = options.normalize.value_or(true)}, row);
+    if (!stages.ok()) return std::move(stages.error());
+    stages.value().tokenize = tokenize;
+    all.push_back(stages.value());
+  }
+  if (loaded_.gpu == nullptr || all.empty()) return all;
+  constexpr int kRuns{200};
+  const std::lock_guard<std::mutex> device(device_mutex_);
+  Result<double> seconds = loaded_.gpu->TimeDevice(work.batch, kRuns);
+  if (!seconds.ok()) return std::move(seconds.error());
+  for (QueryStages& stages : all) {
+    stages.forward = std::min(stages.wake, seconds.value() * 1e6);
+    stages.wake -= stages.forward;
+  }
+  return all;
+}
+
 Result<std::string> Engine::Impl::Fingerprint() {
   const std::lock_guard<std::mutex> lock(fingerprint_mutex_);
   if (!fingerprint_) {
@@ -457,6 +518,11 @@ Result<Embeddings> Engine::EmbedTokens(std::span<const uint32_t> ids,
 Result<Tokens> Engine::Tokenize(std::string_view text, const EmbedOptions& options,
                                 std::optional<size_t> max_length) const {
   return impl_->Tokenize(text, options, max_length);
+}
+
+Result<std::vector<QueryStages>> Engine::Attribute(std::string_view text, size_t calls,
+                                                   const EmbedOptions& options) const {
+  return impl_->Attribute(text, calls, options);
 }
 
 Result<std::string> Engine::Fingerprint() const { return impl_->Fingerprint(); }

@@ -291,5 +291,40 @@ TEST(Engine, WeightsThatAreNotFiniteAreRefusedOnRequest) {
       AllOf(HasSubstr("encoder.layer.1.attention.self.key.weight"), HasSubstr("element 5 is NaN")));
 }
 
+TEST(Engine, AutoFallsBackToTheCpuAndSaysWhy) {
+  const Engine cpu = Open({}, {.device = "cpu"});
+  EXPECT_EQ(cpu.info().device, "cpu");
+  EXPECT_EQ(cpu.info().device_note, "");
+  // With or without a GPU: no kernels are compiled for this tiny model's shape.
+  const Engine chosen = Open({});
+  EXPECT_EQ(chosen.info().device, "cpu");
+  EXPECT_NE(chosen.info().device_note, "");
+  EXPECT_EQ(chosen.info().parameters, cpu.info().parameters);
+  EXPECT_EQ(Vector(chosen, "rain"), Vector(cpu, "rain"));
+}
+
+TEST(Engine, ADeviceThatIsAskedForAndAbsentIsAnError) {
+  const TinyModel model;
+  const Result<Engine> engine = Engine::Open(model.Write(), {.device = "cuda:99"});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().code(), ErrorCode::kDevice);
+  EXPECT_THAT(engine.error().message(), HasSubstr("device 'cuda:99': no CUDA device"));
+  const Result<Engine> unknown = Engine::Open(model.Write(), {.device = "tpu"});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(Engine, AttributeTakesACallApart) {
+  const Engine engine = Open({}, {.device = "cpu"});
+  const Result<std::vector<QueryStages>> calls = engine.Attribute("rain", 3);
+  ASSERT_TRUE(calls.ok()) << calls.error().message();
+  ASSERT_EQ(calls.value().size(), 3u);
+  for (const QueryStages& call : calls.value()) {
+    EXPECT_GT(call.tokenize, 0);
+    EXPECT_GT(call.forward, 0);
+    EXPECT_EQ(call.copy_in + call.enqueue + call.wake + call.copy_out, 0);
+  }
+}
+
 }  // namespace
 }  // namespace sprat

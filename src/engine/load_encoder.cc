@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -5,6 +6,7 @@
 
 #include "encoder/encoder.h"
 #include "encoder/load_weights.h"
+#include "engine/device_choice.h"
 #include "engine/loaded_model.h"
 #include "engine/weight_check.h"
 #include "model/fingerprint.h"
@@ -15,6 +17,9 @@ namespace {
 
 // The least that leaves room for a token between [CLS] and [SEP].
 constexpr size_t kLeastMaxLength{3};
+
+// A GPU cuts a batch into pieces of its own and overlaps their copies.
+constexpr size_t kGpuBatchTokens{65536};
 
 // What the directory's files say, before the weights are touched.
 struct EncoderFiles {
@@ -100,11 +105,84 @@ TensorSource Watched(const TensorFile& file, bool check_weights, std::vector<Use
   };
 }
 
-EngineInfo Describe(const std::filesystem::path& directory, const EncoderFiles& files,
-                    const Encoder& encoder, const TensorFile& tensors) {
+// The encoder on the device it was asked for, with what only that device knows.
+struct Placed {
+  std::unique_ptr<Model> model;
+  gpu::GpuEncoder* gpu = nullptr;  // `model`, or nullptr
+  EngineInfo info;                 // device, device_name, device_note, kernels, threads
+};
+
+Result<Placed> PlaceOnCpu(const EncoderFiles& files, size_t threads, const TensorSource& source) {
+  const EncoderOptions options{.pooling = files.sentence.pooling,
+                               .max_sequence = files.sentence.max_sequence,
+                               .threads = threads};
+  Result<std::unique_ptr<Encoder>> encoder = Encoder::Create(files.config, options, source);
+  if (!encoder.ok()) return std::move(encoder.error());
+  Placed placed;
+  placed.info.device = "cpu";
+  placed.info.kernels = encoder.value()->kernels().name;
+  placed.info.threads = encoder.value()->threads();
+  placed.model = std::move(encoder).value();
+  return placed;
+}
+
+Result<Placed> PlaceOnGpu(const EncoderFiles& files, int device, const TensorSource& source) {
+  const gpu::ReadTensor read = [&source](std::string_view name, std::span<const uint64_t> shape,
+                                         std::span<float> out) -> Result<void> {
+    Result<SourceTensor> tensor = source(name, shape);
+    if (!tensor.ok()) return std::move(tensor.error());
+    std::copy(tensor.value().values.begin(), tensor.value().values.end(), out.begin());
+    return {};
+  };
+  Result<std::string> name = gpu::DescribeDevice(device);
+  if (!name.ok()) return std::move(name.error());
+  Result<std::unique_ptr<gpu::GpuEncoder>> encoder =
+      gpu::OpenGpuEncoder(files.config, read,
+                          {.device = device,
+                           .pooling = files.sentence.pooling,
+                           .max_sequence = files.sentence.max_sequence});
+  if (!encoder.ok()) return std::move(encoder.error());
+  Placed placed;
+  placed.info.device = "cuda:" + std::to_string(device);
+  placed.info.device_name = std::move(name).value();
+  placed.info.kernels = "graph";
+  placed.gpu = encoder.value().get();
+  placed.model = std::move(encoder).value();
+  return placed;
+}
+
+// On the device that the options name. Where they leave the choice, a GPU that cannot run the model
+// is no error: the CPU can.
+Result<Placed> Place(const EncoderFiles& files, const EngineOptions& options,
+                     const TensorSource& source, std::vector<UsedTensor>& used) {
+  Result<DeviceChoice> choice = ParseDevice(options.device);
+  if (!choice.ok()) return std::move(choice.error());
+  std::string note;
+  if (choice.value().cuda) {
+    Result<Placed> placed = PlaceOnGpu(files, choice.value().index, source);
+    if (placed.ok()) return placed;
+    if (!choice.value().cpu) {
+      return std::move(placed.error()).In("device '" + options.device + "'");
+    }
+    note = placed.error().message();
+    used.clear();
+  }
+  Result<Placed> placed = PlaceOnCpu(files, options.threads, source);
+  if (placed.ok()) placed.value().info.device_note = std::move(note);
+  return placed;
+}
+
+size_t Parameters(const std::vector<UsedTensor>& used) {
+  size_t parameters = 0;
+  for (const UsedTensor& tensor : used) parameters += tensor.tensor->elements();
+  return parameters;
+}
+
+// Adds to `info` what does not depend on the device.
+void Describe(const std::filesystem::path& directory, const EncoderFiles& files, const Model& model,
+              const TensorFile& tensors, EngineInfo& info) {
   const EncoderConfig& config = files.config;
   const SentenceConfig& sentence = files.sentence;
-  EngineInfo info;
   info.family = "encoder";
   info.architecture = "bert";
   info.directory = directory;
@@ -112,22 +190,18 @@ EngineInfo Describe(const std::filesystem::path& directory, const EncoderFiles& 
   info.hidden = config.hidden;
   info.heads = config.heads;
   info.ffn = config.ffn;
-  info.vocabulary = encoder.vocabulary_rows();
-  info.dimensions = encoder.dimensions();
-  info.parameters = encoder.parameters();
-  info.weight_bytes = encoder.weight_bytes();
+  info.vocabulary = model.vocabulary_rows();
+  info.dimensions = model.dimensions();
+  info.weight_bytes = model.weight_bytes();
   info.pooling = Name(sentence.pooling);
   info.normalizes = sentence.normalize;
-  info.max_length = encoder.max_sequence();
+  info.max_length = model.max_sequence();
   info.position_limit = config.positions;
   info.prompts.insert(sentence.prompts.begin(), sentence.prompts.end());
   info.default_prompt_name = sentence.default_prompt_name;
   info.weights_dtype = Name(FindEncoderTensor(tensors, "embeddings.word_embeddings.weight")->dtype);
-  info.arithmetic = encoder.arithmetic();
-  info.kernels = encoder.kernels().name;
-  info.threads = encoder.threads();
+  info.arithmetic = model.arithmetic();
   info.warnings = sentence.warnings;
-  return info;
 }
 
 }  // namespace
@@ -145,20 +219,21 @@ Result<LoadedModel> LoadEncoder(const std::filesystem::path& directory,
   auto tensors = std::make_unique<TensorFile>(std::move(opened).value());
 
   std::vector<UsedTensor> used;
-  const EncoderOptions encoder_options{.pooling = files.value().sentence.pooling,
-                                       .max_sequence = files.value().sentence.max_sequence,
-                                       .threads = options.threads};
-  Result<std::unique_ptr<Encoder>> encoder = Encoder::Create(
-      files.value().config, encoder_options, Watched(*tensors, options.check_weights, used));
-  if (!encoder.ok()) return std::move(encoder.error());
-  Result<void> checked = CheckVocabulary(directory, tokenizer.value(), *encoder.value());
+  Result<Placed> placed =
+      Place(files.value(), options, Watched(*tensors, options.check_weights, used), used);
+  if (!placed.ok()) return std::move(placed.error());
+  Result<void> checked = CheckVocabulary(directory, tokenizer.value(), *placed.value().model);
   if (!checked.ok()) return std::move(checked.error());
 
   LoadedModel loaded;
-  loaded.info = Describe(directory, files.value(), *encoder.value(), *tensors);
+  loaded.info = std::move(placed.value().info);
+  loaded.info.parameters = Parameters(used);
+  Describe(directory, files.value(), *placed.value().model, *tensors, loaded.info);
   loaded.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer).value());
   loaded.tensors = std::move(tensors);
-  loaded.model = std::move(encoder).value();
+  loaded.model = std::move(placed.value().model);
+  loaded.gpu = placed.value().gpu;
+  if (loaded.gpu != nullptr) loaded.batch_tokens = kGpuBatchTokens;
   loaded.sentence = std::move(files.value().sentence);
   loaded.fingerprint = [config = files.value().config, sentence = loaded.sentence,
                         tokenizer = loaded.tokenizer.get(), file = loaded.tensors.get(),

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/device_choice.h"
 #include "engine/loaded_model.h"
 #include "engine/weight_check.h"
 #include "model/fingerprint.h"
@@ -39,6 +40,12 @@ Result<bool> AsModel2Vec(const EngineOptions& options) {
 }
 
 Result<void> CheckOptions(const EngineOptions& options) {
+  Result<DeviceChoice> device = ParseDevice(options.device);
+  if (!device.ok()) return std::move(device.error());
+  if (!device.value().cpu) {
+    return Error(ErrorCode::kUnsupported,
+                 "device '" + options.device + "': a static model runs on the CPU");
+  }
   if (options.pooling) {
     return Error(ErrorCode::kInvalidArgument,
                  "pooling '" + *options.pooling +
@@ -103,6 +110,7 @@ EngineInfo Describe(const std::filesystem::path& directory, const StaticConfig& 
   info.arithmetic = model.arithmetic();
   info.kernels = model.kernels().name;
   info.threads = model.threads();
+  info.device = "cpu";
   return info;
 }
 

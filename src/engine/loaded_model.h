@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "gpu/gpu_encoder.h"
 #include "model/config.h"
 #include "model/model.h"
 #include "model/safetensors.h"
@@ -28,6 +29,9 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<TensorFile> tensors;  // the model views weights in it, so it goes last
   std::unique_ptr<Model> model;
+  gpu::GpuEncoder* gpu = nullptr;  // `model`, if it runs on a GPU
+  size_t batch_tokens = 4096;      // large enough that weights read once serve many rows, small
+                                   // enough that a query that arrives meanwhile waits for little
   TextRule text_rule;
   SentenceConfig sentence;  // after the caller's options have been applied
   EngineInfo info;

@@ -55,8 +55,11 @@ Result<void> UseDevice(int index) {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver || status == cudaErrorNoDevice || count == 0) {
     cudaGetLastError();
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
     return Error(ErrorCode::kDevice,
-                 fmt::format("no CUDA device/driver: {}", cudaGetErrorString(status)));
+                 fmt::format("no CUDA device: {}", driver == 0 ? "no NVIDIA driver is installed"
+                                                               : cudaGetErrorString(status)));
   }
   Result<void> done = Check(status, "looking for CUDA devices");
   if (!done.ok()) return done;

@@ -5,7 +5,7 @@ namespace sprat::gpu {
 namespace {
 Error Absent() {
   return Error(ErrorCode::kDevice,
-               "no CUDA device/driver: this build has no CUDA parts (nvcc was not found)");
+               "no CUDA device: this build has no CUDA parts (nvcc was not found)");
 }
 }  // namespace
 

@@ -275,7 +275,7 @@ Result<void> GraphPath::Embed(const TokenBatch& batch, const OutputForm& form,
                               MatrixView<float> out) {
   Result<void> done = CheckBatch(batch, out);
   if (!done.ok() || batch.sequences() == 0) return done;
-  done = UseDevice(options_.device);
+  done = Check(cudaSetDevice(options_.device), "using a CUDA device");
   if (!done.ok()) return done;
   PlanPieces(batch, {}, pieces_);
   const ResultForm wanted{.columns = static_cast<uint32_t>(out.columns),
