@@ -54,10 +54,18 @@ class Usage(SpratTest):
             self.assertEqual(done.stdout, b"", args)
             self.assertIn(message, done.stderr.decode(), args)
 
-    def test_devices_and_models(self):
-        _, errors = self.run_sprat("embed", "--device", "cuda:99", stdin="a", status=1)
-        self.assertIn("device 'cuda:99': no CUDA device", errors)
+    def test_b111_a_gpu_is_used_only_where_it_is_named_and_its_absence_is_an_error(self):
+        self.env["CUDA_VISIBLE_DEVICES"] = ""
+        for device in ("cuda", "cuda:99"):
+            _, errors = self.run_sprat("embed", "--device", device, stdin="a", status=1)
+            self.assertIn(f"device '{device}': no CUDA device", errors)
         self.assertEqual(self.vectors("a", "--device", "cpu", "--dtype", "f32"), self.vectors("a"))
+        out, errors = self.run_sprat("embed", "--device", "auto", stdin="a")
+        self.assertEqual(json.loads(out)["embedding"], self.vectors("a")[0])
+        self.assertEqual(errors.splitlines(), ["sprat: warning: device auto is the CPU; a GPU is "
+                                               "used where it is named: cuda, cuda:N"])
+
+    def test_models(self):
         _, errors = self.run_sprat("info", "-m", "absent", status=1)
         self.assertIn("no model 'absent'", errors)
         self.assertIn("tried: absent does not exist", errors)

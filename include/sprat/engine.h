@@ -31,8 +31,9 @@ struct EngineOptions {
   // Static models: "model2vec" (default) drops unknown tokens and cuts long texts as model2vec
   // does; "st" does neither, as StaticEmbedding of sentence-transformers.
   std::optional<std::string> static_semantics = {};
-  // "cpu", "cuda", "cuda:N", or "auto": CUDA's first device if there is one that can run the model,
-  // else the CPU; EngineInfo::device_note then says why.
+  // "cpu", "cuda" (CUDA's first device), "cuda:N", or "auto", which is the CPU: a GPU computes in
+  // f16, so that its vectors differ in the last digits, and is used only where it is asked for by
+  // name.
   std::string device = "auto";
 };
 
@@ -87,7 +88,6 @@ struct EngineInfo {
   size_t threads = 0;         // compute threads; 0 on a GPU
   std::string device;         // "cpu", "cuda:0"
   std::string device_name;    // "NVIDIA H200, compute capability 9.0"; empty for the CPU
-  std::string device_note;    // why "auto" chose the CPU; empty if nothing was to be chosen
   std::vector<std::string> warnings;  // what was assumed because a file was absent
 };
 

@@ -68,7 +68,6 @@ std::string Json(const EngineInfo& info, const std::string& fingerprint) {
       .Add("threads", info.threads)
       .Add("device", info.device)
       .Add("device_name", info.device_name)
-      .Add("device_note", info.device_note)
       .Add("cpu", CpuName())
       .Add("usable_cpus", UsableCpus())
       .Add("memory_bytes", MemoryBytes())
@@ -122,7 +121,6 @@ std::string Table(const EngineInfo& info, const std::string& fingerprint) {
   lines.Add("device", info.device_name.empty()
                           ? info.device
                           : fmt::format("{}: {}", info.device, info.device_name));
-  if (!info.device_note.empty()) lines.Add("", info.device_note);
   lines.Section("Machine");
   lines.Add("cpu", fmt::format("{}, {} usable", CpuName(), UsableCpus()));
   lines.Add("kernels",

@@ -33,13 +33,12 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                         "name in Hugging Face's cache. Default: SPRAT_MODEL, or the only "
                         "model there is")
             ->type_name("MODEL"));
-  group(
-      command
-          .add_option("--device", options.device,
-                      "auto, cpu, cuda or cuda:N. Default: auto, a GPU that can run the model, or "
-                      "else the CPU")
-          ->type_name("DEVICE")
-          ->check(CLI::Validator(CheckDevice, "")));
+  group(command
+            .add_option("--device", options.device,
+                        "auto, cpu, cuda or cuda:N. Default: auto, the CPU: a GPU, whose vectors "
+                        "differ in the last digits, is used only where it is asked for")
+            ->type_name("DEVICE")
+            ->check(CLI::Validator(CheckDevice, "")));
   group(command.add_option("--dtype", options.dtype, "Arithmetic: auto or f32")
             ->type_name("TYPE")
             ->check(CLI::Validator(CheckDtype, "")));
@@ -118,9 +117,8 @@ Result<Engine> OpenEngine(const ModelOptions& options) {
   if (engine.ok()) {
     const EngineInfo& info = engine.value().info();
     for (const std::string& warning : info.warnings) Warn(warning);
-    if (options.device == "auto" && !info.device_note.empty()) {
-      Warn("the CPU is used: " + info.device_note);
-    }
+    if (options.device == "auto")
+      Warn("device auto is the CPU; a GPU is used where it is named: cuda, cuda:N");
   }
   return engine;
 }

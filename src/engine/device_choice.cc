@@ -7,11 +7,10 @@ namespace sprat {
 
 Result<DeviceChoice> ParseDevice(std::string_view device) {
   constexpr std::string_view kNumbered{"cuda:"};
-  if (device == "auto") return DeviceChoice{.cuda = true, .cpu = true};
-  if (device == "cpu") return DeviceChoice{};
-  if (device == "cuda") return DeviceChoice{.cuda = true, .cpu = false};
+  if (device == "auto" || device == "cpu") return DeviceChoice{};
+  if (device == "cuda") return DeviceChoice{.cuda = true};
   if (device.starts_with(kNumbered) && device.size() > kNumbered.size()) {
-    DeviceChoice choice{.cuda = true, .cpu = false};
+    DeviceChoice choice{.cuda = true};
     const char* end = device.data() + device.size();
     const auto read = std::from_chars(device.data() + kNumbered.size(), end, choice.index);
     if (read.ec == std::errc() && read.ptr == end && choice.index >= 0) return choice;

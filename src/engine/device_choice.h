@@ -9,12 +9,11 @@
 namespace sprat {
 
 struct DeviceChoice {
-  bool cuda = false;  // try a GPU
-  bool cpu = true;    // the CPU will do
+  bool cuda = false;  // a GPU, else the CPU
   int index = 0;      // which GPU, as CUDA numbers them
 };
 
-// "auto": a GPU or the CPU; "cpu"; "cuda", "cuda:N": that GPU and nothing else.
+// "auto" and "cpu": the CPU; "cuda", "cuda:N": that GPU and nothing else.
 // Errors: kInvalidArgument.
 Result<DeviceChoice> ParseDevice(std::string_view device);
 

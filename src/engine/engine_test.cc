@@ -291,16 +291,13 @@ TEST(Engine, WeightsThatAreNotFiniteAreRefusedOnRequest) {
       AllOf(HasSubstr("encoder.layer.1.attention.self.key.weight"), HasSubstr("element 5 is NaN")));
 }
 
-TEST(Engine, AutoFallsBackToTheCpuAndSaysWhy) {
-  const Engine cpu = Open({}, {.device = "cpu"});
-  EXPECT_EQ(cpu.info().device, "cpu");
-  EXPECT_EQ(cpu.info().device_note, "");
-  // With or without a GPU: no kernels are compiled for this tiny model's shape.
-  const Engine chosen = Open({});
-  EXPECT_EQ(chosen.info().device, "cpu");
-  EXPECT_NE(chosen.info().device_note, "");
-  EXPECT_EQ(chosen.info().parameters, cpu.info().parameters);
-  EXPECT_EQ(Vector(chosen, "rain"), Vector(cpu, "rain"));
+TEST(Engine, AGpuIsUsedOnlyWhereItIsAskedForByName) {
+  for (const char* device : {"auto", "cpu"}) {
+    const Engine engine = Open({}, {.device = device});
+    EXPECT_EQ(engine.info().device, "cpu");
+    EXPECT_EQ(engine.info().arithmetic, "cpu-f32");
+  }
+  EXPECT_EQ(Open({}).info().device, "cpu");
 }
 
 TEST(Engine, ADeviceThatIsAskedForAndAbsentIsAnError) {

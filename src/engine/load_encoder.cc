@@ -109,7 +109,7 @@ TensorSource Watched(const TensorFile& file, bool check_weights, std::vector<Use
 struct Placed {
   std::unique_ptr<Model> model;
   gpu::GpuEncoder* gpu = nullptr;  // `model`, or nullptr
-  EngineInfo info;                 // device, device_name, device_note, kernels, threads
+  EngineInfo info;                 // device, device_name, kernels, threads
 };
 
 Result<Placed> PlaceOnCpu(const EncoderFiles& files, size_t threads, const TensorSource& source) {
@@ -151,24 +151,14 @@ Result<Placed> PlaceOnGpu(const EncoderFiles& files, int device, const TensorSou
   return placed;
 }
 
-// On the device that the options name. Where they leave the choice, a GPU that cannot run the model
-// is no error: the CPU can.
+// On the device that the options name.
 Result<Placed> Place(const EncoderFiles& files, const EngineOptions& options,
-                     const TensorSource& source, std::vector<UsedTensor>& used) {
+                     const TensorSource& source) {
   Result<DeviceChoice> choice = ParseDevice(options.device);
   if (!choice.ok()) return std::move(choice.error());
-  std::string note;
-  if (choice.value().cuda) {
-    Result<Placed> placed = PlaceOnGpu(files, choice.value().index, source);
-    if (placed.ok()) return placed;
-    if (!choice.value().cpu) {
-      return std::move(placed.error()).In("device '" + options.device + "'");
-    }
-    note = placed.error().message();
-    used.clear();
-  }
-  Result<Placed> placed = PlaceOnCpu(files, options.threads, source);
-  if (placed.ok()) placed.value().info.device_note = std::move(note);
+  if (!choice.value().cuda) return PlaceOnCpu(files, options.threads, source);
+  Result<Placed> placed = PlaceOnGpu(files, choice.value().index, source);
+  if (!placed.ok()) return std::move(placed.error()).In("device '" + options.device + "'");
   return placed;
 }
 
@@ -220,7 +210,7 @@ Result<LoadedModel> LoadEncoder(const std::filesystem::path& directory,
 
   std::vector<UsedTensor> used;
   Result<Placed> placed =
-      Place(files.value(), options, Watched(*tensors, options.check_weights, used), used);
+      Place(files.value(), options, Watched(*tensors, options.check_weights, used));
   if (!placed.ok()) return std::move(placed.error());
   Result<void> checked = CheckVocabulary(directory, tokenizer.value(), *placed.value().model);
   if (!checked.ok()) return std::move(checked.error());

@@ -42,7 +42,7 @@ Result<bool> AsModel2Vec(const EngineOptions& options) {
 Result<void> CheckOptions(const EngineOptions& options) {
   Result<DeviceChoice> device = ParseDevice(options.device);
   if (!device.ok()) return std::move(device.error());
-  if (!device.value().cpu) {
+  if (device.value().cuda) {
     return Error(ErrorCode::kUnsupported,
                  "device '" + options.device + "': a static model runs on the CPU");
   }
