@@ -14,6 +14,13 @@ namespace sprat::gpu {
 // only.
 cudaError_t LaunchAttention(const LaunchContext& context);
 
+// Enqueues kNormAttend: the request is one sequence of at most kQueryTokens tokens. A block has one
+// head. Numerics: as kNormLinear and kAttention, with the same bits.
+cudaError_t LaunchQueryAttention(const Step& step, const LaunchContext& context);
+
+// Once a device, as PrepareRowKernels.
+cudaError_t PrepareQueryAttention();
+
 }  // namespace sprat::gpu
 
 #endif  // SPRAT_GPU_ATTENTION_H_

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "gpu/attention.h"
 #include "gpu/tile_kernels.h"
 
 namespace sprat::gpu {
@@ -94,6 +95,7 @@ Result<void> GraphPath::AllocateWorkSpace() {
   has_wgmma_ = major == 9 && minor == 0;
   overlap_ = major >= 9;
   done = Check(PrepareRowKernels(tile_rows_), "loading the GPU kernels");
+  if (done.ok()) done = Check(PrepareQueryAttention(), "loading the GPU kernels");
   if (done.ok() && has_wgmma_) done = Check(PrepareTileKernels(), "loading the GPU kernels");
   if (!done.ok()) return done;
 
@@ -164,7 +166,7 @@ LaunchContext GraphPath::Context(const Slot& slot, const RequestLayout& layout) 
 Result<void> GraphPath::LaunchSteps(const LaunchContext& context, Path path) {
   for (const Step& step : PlanSteps(path, layers_)) {
     const cudaError_t status =
-        path == Path::kRow ? LaunchRowStep(step, context) : LaunchTileStep(step, context);
+        path == Path::kTile ? LaunchTileStep(step, context) : LaunchRowStep(step, context);
     Result<void> launched = Check(status, "launching a GPU kernel");
     if (!launched.ok()) return launched;
   }
@@ -183,7 +185,8 @@ Result<void> GraphPath::CaptureGraphs() {
         Check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
               "capturing a CUDA graph");
     if (!done.ok()) return done;
-    const Result<void> launched = LaunchSteps(context, Path::kRow);
+    const Result<void> launched =
+        LaunchSteps(context, bucket <= kQueryTokens ? Path::kQuery : Path::kRow);
     cudaGraph_t captured = nullptr;
     done = Check(cudaStreamEndCapture(stream_.get(), &captured), "capturing a CUDA graph");
     const Graph graph(captured);

@@ -5,12 +5,17 @@
 namespace sprat::gpu {
 namespace {
 
-std::vector<Step> RowSteps(uint32_t layers) {
+std::vector<Step> RowSteps(uint32_t layers, bool query) {
   std::vector<Step> steps;
   steps.push_back({Operation::kEmbed, 0, Matrix::kQkv, Buffer::kRequest, Buffer::kSum, 0});
   for (uint32_t l = 0; l < layers; ++l) {
-    steps.push_back({Operation::kNormLinear, l, Matrix::kQkv, Buffer::kSum, Buffer::kQkv, 2 * l});
-    steps.push_back({Operation::kAttention, l, Matrix::kQkv, Buffer::kQkv, Buffer::kContext, 0});
+    if (query) {
+      steps.push_back(
+          {Operation::kNormAttend, l, Matrix::kQkv, Buffer::kSum, Buffer::kContext, 2 * l});
+    } else {
+      steps.push_back({Operation::kNormLinear, l, Matrix::kQkv, Buffer::kSum, Buffer::kQkv, 2 * l});
+      steps.push_back({Operation::kAttention, l, Matrix::kQkv, Buffer::kQkv, Buffer::kContext, 0});
+    }
     steps.push_back(
         {Operation::kLinearResidual, l, Matrix::kOut, Buffer::kContext, Buffer::kSum, 0});
     steps.push_back(
@@ -49,7 +54,7 @@ Error Unsupported(const char* key, uint64_t value, uint64_t supported) {
 }  // namespace
 
 std::vector<Step> PlanSteps(Path path, uint32_t layers) {
-  return path == Path::kRow ? RowSteps(layers) : TileSteps(layers);
+  return path == Path::kTile ? TileSteps(layers) : RowSteps(layers, path == Path::kQuery);
 }
 
 Result<void> CheckShape(const EncoderConfig& config) {

@@ -72,14 +72,17 @@ constexpr uint32_t NormColumn(uint32_t lane, uint32_t j) {
 }
 static_assert(NormColumn(15, kNormPairs - 1) == kHidden - 2, "the lanes own every column once");
 
-// --- The two paths through the network -----------------------------------------------------------
-// Both compute the same function with the same bits.
+// --- The paths through the network ---------------------------------------------------------------
+// All compute the same function with the same bits.
+//   kQuery: kRow for one sequence of at most kQueryTokens tokens. A head's query, key and value and
+//          its attention are one step; with more tokens that takes longer than two.
 //   kRow:  small tiles of mma.sync for few tokens, where latency counts, and for GPUs without
 //          wgmma. LayerNorm is done by whoever reads a row: a block that has all columns of its
 //          rows anyway normalises them on the way into shared memory.
 //   kTile: 128-token tiles of wgmma for many tokens; LayerNorm is in the epilogue of the product
 //          that ends a sublayer, whose tile holds whole rows.
-enum class Path : uint8_t { kRow, kTile };
+enum class Path : uint8_t { kQuery, kRow, kTile };
+inline constexpr uint32_t kQueryTokens{16};
 
 // Device buffers a step reads and writes; T rows each.
 enum class Buffer : uint8_t {
@@ -98,6 +101,7 @@ enum class Operation : uint8_t {
   kEmbedNorm,           // kState, kOperand = LN(word + position + type)
   kNormLinear,          // kState = LN(kSum); out = kState . W^T + b
   kNormLinearGelu,      // the same through GELU
+  kNormAttend,          // kNormLinear and kAttention of one sequence
   kLinear,              // out = kOperand . W^T + b
   kLinearGelu,          // the same through GELU
   kAttention,           // kContext = softmax(Q K^T / sqrt(D)) V, each sequence sees only itself

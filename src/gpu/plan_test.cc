@@ -93,7 +93,7 @@ TEST(WeightLayout, PartsFollowEachOtherWithoutOverlap) {
 
 // Each step may read only what a step before it wrote.
 TEST(PlanSteps, ReadOnlyWhatWasWritten) {
-  for (const Path path : {Path::kRow, Path::kTile}) {
+  for (const Path path : {Path::kQuery, Path::kRow, Path::kTile}) {
     std::set<Buffer> written = {Buffer::kRequest};
     for (const Step& step : PlanSteps(path, 3)) {
       EXPECT_TRUE(written.contains(step.in)) << static_cast<int>(step.operation);
@@ -103,7 +103,7 @@ TEST(PlanSteps, ReadOnlyWhatWasWritten) {
         EXPECT_TRUE(written.contains(Buffer::kState));
       }
       written.insert(step.out);
-      if (step.operation == Operation::kNormLinear ||
+      if (step.operation == Operation::kNormLinear || step.operation == Operation::kNormAttend ||
           step.operation == Operation::kNormLinearGelu) {
         written.insert(Buffer::kState);
       }
@@ -113,7 +113,8 @@ TEST(PlanSteps, ReadOnlyWhatWasWritten) {
   }
 }
 
-TEST(PlanSteps, HasFiveLaunchesALayer) {
+TEST(PlanSteps, HasFiveLaunchesALayerAndFourForAQuery) {
+  EXPECT_EQ(PlanSteps(Path::kQuery, 6).size(), 26u);
   EXPECT_EQ(PlanSteps(Path::kRow, 6).size(), 32u);
   EXPECT_EQ(PlanSteps(Path::kTile, 6).size(), 32u);
 }

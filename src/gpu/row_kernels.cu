@@ -460,6 +460,8 @@ cudaError_t LaunchRowStep(const Step& step, const LaunchContext& context) {
       return LaunchLinear<Matrix::kQkv, true, Output::kOperand>(step, context, context.buffers.qkv);
     case Operation::kAttention:
       return LaunchAttention(context);
+    case Operation::kNormAttend:
+      return LaunchQueryAttention(step, context);
     case Operation::kNormLinearGelu:
       return LaunchLinear<Matrix::kUp, true, Output::kGelu>(step, context, context.buffers.inner);
     case Operation::kLinearResidual:

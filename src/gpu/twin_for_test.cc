@@ -103,6 +103,9 @@ void Twin::Run(const Step& step) {
     case Operation::kLinearGelu:
       return Linear(step, Operand(step.in), Operand(step.out),
                     step.operation == Operation::kLinearGelu);
+    case Operation::kNormAttend:
+      Run({Operation::kNormLinear, step.layer, step.matrix, step.in, Buffer::kQkv, step.norm});
+      return Attend();
     case Operation::kAttention:
       return Attend();
     case Operation::kLinearResidual:

@@ -162,6 +162,13 @@ TEST_F(TwinTest, BothPathsHaveTheSameBits) {
   EXPECT_EQ(std::memcmp(row.data(), tile.data(), row.size() * sizeof(float)), 0);
 }
 
+TEST_F(TwinTest, AQueryHasTheBitsOfARow) {
+  const TokenBatch query = RandomBatch({13}, 50, 6);
+  Twin twin = MakeTwin();
+  const std::vector<float> row = twin.Embed(query, Path::kRow, kWhole);
+  EXPECT_EQ(twin.Embed(query, Path::kQuery, kWhole), row);
+}
+
 TEST_F(TwinTest, ABatchDoesNotChangeARow) {
   const TokenBatch batch = RandomBatch({5, 2, 9}, 50, 4);
   const std::vector<float> together = MakeTwin().Embed(batch, Path::kTile, kWhole);
