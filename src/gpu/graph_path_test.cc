@@ -19,9 +19,9 @@
 
 #include "gpu/golden_for_test.h"
 #include "gpu/graph_path.h"
+#include "gpu/model_file_for_test.h"
 #include "gpu/random_model_for_test.h"
 #include "gpu/twin_for_test.h"
-#include "model/safetensors.h"
 
 namespace sprat::gpu {
 namespace {
@@ -67,21 +67,9 @@ std::unique_ptr<GraphPath> OpenSmall(Pooling pooling = Pooling::kMean) {
 const std::vector<Path> kPaths = {Path::kRow, Path::kTile};
 const char* Name(Path path) { return path == Path::kRow ? "row" : "tile"; }
 
-ReadTensor FileReader(const TensorFile& file) {
-  return [&file](std::string_view name, std::span<const uint64_t> shape,
-                 std::span<float> out) -> Result<void> {
-    const Tensor* tensor = file.Find(name);
-    if (tensor == nullptr || !std::ranges::equal(tensor->shape, shape)) {
-      return Error(ErrorCode::kCorrupt, fmt::format("{}: absent or of another shape", name));
-    }
-    return CopyAsF32(*tensor, out);
-  };
-}
-
 std::unique_ptr<GraphPath> OpenModel(const std::string& directory) {
-  const EncoderConfig config = Value(ReadEncoderConfig(directory));
-  const TensorFile file = Value(TensorFile::OpenDirectory(directory));
-  return Value(GraphPath::Open(config, FileReader(file),
+  const ModelFile file = Value(ModelFile::Open(directory));
+  return Value(GraphPath::Open(file.config(), file.Reader(),
                                {.device = 0, .pooling = Pooling::kMean, .max_sequence = 512}));
 }
 

@@ -12,18 +12,23 @@ struct LaunchShape {
   dim3 grid;
   unsigned threads;
   size_t shared_bytes = 0;
-  unsigned cluster = 1;  // blocks of a cluster, along x
-  bool overlap = false;  // may start before the previous kernel of the stream is done
+  unsigned cluster = 1;      // blocks of a cluster, along x
+  bool overlap = false;      // may start before the previous kernel of the stream is done
+  bool cooperative = false;  // all blocks run at once, or the launch is refused
 };
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
                    const Arguments&... arguments) {
-  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchAttribute attributes[3] = {};
   unsigned n = 0;
   if (shape.overlap) {
     attributes[n].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[n++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cooperative) {
+    attributes[n].id = cudaLaunchAttributeCooperative;
+    attributes[n++].val.cooperative = 1;
   }
   if (shape.cluster > 1) {
     attributes[n].id = cudaLaunchAttributeClusterDimension;
