@@ -12,6 +12,7 @@
 #include "engine/batch_plan.h"
 #include "engine/loaded_model.h"
 #include "engine/submissions.h"
+#include "engine/vector_check.h"
 
 namespace sprat {
 namespace {
@@ -318,7 +319,7 @@ Result<void> Engine::Impl::RunWindow(const EmbedOptions& options, size_t first_r
                   out.values.data() + (first_row + members[i]) * columns);
     }
   }
-  return {};
+  return CheckVectors(out, first_row, work.lengths.size());
 }
 
 Result<std::shared_ptr<EmbedJob>> Engine::Impl::MakeJob(std::span<const std::string_view> texts,

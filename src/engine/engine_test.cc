@@ -277,6 +277,23 @@ TEST(Fingerprint, DependsOnWhatDecidesAVector) {
   EXPECT_NE(Fingerprint(one_value), print);
 }
 
+TEST(Engine, AVectorThatIsNotFiniteIsAnErrorThatNamesItsText) {
+  TinyModel model;
+  model.edit = [](TestTensor& tensor) {  // the word of one id only
+    if (tensor.name == "embeddings.word_embeddings.weight") {
+      tensor.values[7 * tensor.shape[1]] = NAN;
+    }
+  };
+  const Result<Engine> engine = Engine::Open(model.Write());
+  ASSERT_TRUE(engine.ok()) << engine.error().message();
+  const std::vector<uint32_t> ids = {2, 5, 3, 2, 7, 3};
+  EXPECT_TRUE(engine.value().EmbedTokens(std::span(ids).first(3), std::vector<size_t>{0, 3}).ok());
+  const Result<Embeddings> both = engine.value().EmbedTokens(ids, std::vector<size_t>{0, 3, 6});
+  ASSERT_FALSE(both.ok());
+  EXPECT_EQ(both.error().code(), ErrorCode::kInternal);
+  EXPECT_THAT(both.error().message(), HasSubstr("the vector of text 1 holds NaN or infinity"));
+}
+
 TEST(Engine, WeightsThatAreNotFiniteAreRefusedOnRequest) {
   TinyModel model;
   model.edit = [](TestTensor& tensor) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/vector_check.h"
+
 namespace sprat {
 namespace {
 
@@ -59,6 +61,7 @@ std::shared_ptr<Job> Submissions::Submit(Result<std::shared_ptr<EmbedJob>> made,
     const SubmitTimes times{.tokenization = request->tokenization,
                             .queue = request->queue_time(),
                             .inference = request->run_time()};
+    if (result.ok()) result = CheckVectors(request->out, 0, request->out.rows());
     if (result.ok()) {
       callback(std::move(request->out), times);
     } else {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <future>
@@ -150,6 +151,36 @@ TEST(Submit, ErrorsComeThroughTheCallback) {
   std::string words;
   for (int i = 0; i < 2000; ++i) words += "rain ";
   EXPECT_EQ(error({words}, {.truncate = false}).code(), ErrorCode::kTooLong);
+}
+
+// The other requests of its batch have their vectors.
+TEST(Submit, AVectorThatIsNotFiniteFailsItsOwnRequest) {
+  TinyModel model;
+  model.edit = [](TestTensor& tensor) {
+    if (tensor.name == "embeddings.word_embeddings.weight") {
+      tensor.values[7 * tensor.shape[1]] = NAN;
+    }
+  };
+  Gate gate;
+  Result<Engine> opened = Engine::Open(model.Write(), gate.Options());
+  ASSERT_TRUE(opened.ok()) << opened.error().message();
+  const Engine engine = std::move(opened).value();
+  const auto submit = [&](std::vector<uint32_t> ids) {
+    auto [callback, future] = Receiver();
+    engine.SubmitTokens(ids, std::vector<size_t>{0, ids.size()}, {}, callback);
+    return std::move(future);
+  };
+  Future first = submit({2, 5, 3});
+  gate.AwaitBatches(1);  // what follows shares the next batch
+  Future good = submit({2, 6, 3}), bad = submit({2, 7, 3});
+  gate.Open();
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_TRUE(good.get().ok());
+  const Result<Embeddings> failed = bad.get();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code(), ErrorCode::kInternal);
+  EXPECT_THAT(failed.error().message(), HasSubstr("the vector of text 0 holds NaN or infinity"));
+  EXPECT_EQ(gate.reports().size(), 2u);
 }
 
 TEST(Submit, NoTextsNoRows) {
