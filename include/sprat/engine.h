@@ -41,9 +41,9 @@ struct EngineOptions {
 struct EmbedOptions {
   std::optional<std::string> prompt_name = {};  // of EngineInfo::prompts: its text is prepended
   std::optional<std::string> prompt = {};       // a text to prepend as it is; excludes prompt_name
-  std::optional<bool> normalize = {};           // default: true
-  std::optional<size_t> dimensions = {};        // keep the first d values, then normalise again
-  bool truncate = true;                         // false: a text over the maximum length is kTooLong
+  std::optional<bool> normalize = {};     // default: true; static models: as the model's files say
+  std::optional<size_t> dimensions = {};  // keep the first d values, then normalise again
+  bool truncate = true;                   // false: a text over the maximum length is kTooLong
 };
 
 // Rows of vectors in the order of the texts.

@@ -72,10 +72,12 @@ Result<Workload> MakeTexts(const Engine& engine, size_t tokens, size_t count) {
   };
   Result<size_t> special = length("");
   if (!special.ok()) return std::move(special.error());
-  if (tokens <= special.value() || tokens > engine.info().max_length) {
-    return Error(ErrorCode::kInvalidArgument,
-                 fmt::format("--tokens {}: this model takes {} to {}, special ones included",
-                             tokens, special.value() + 1, engine.info().max_length));
+  const size_t limit = engine.info().max_length;  // 0: none
+  if (tokens <= special.value() || (limit != 0 && tokens > limit)) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("--tokens {}: this model takes {} {}, special ones included", tokens,
+                    special.value() + 1, limit == 0 ? "or more" : fmt::format("to {}", limit)));
   }
   std::vector<std::string_view> words;
   for (const std::string_view word : kWords) {

@@ -94,6 +94,13 @@ class Lines {
   std::string text_;
 };
 
+std::string MaximumLength(const EngineInfo& info) {
+  if (info.max_length == 0) return "none";
+  const std::string limit =
+      info.position_limit == 0 ? "any" : fmt::format("up to {}", info.position_limit);
+  return fmt::format("{} tokens ({} with --max-length)", info.max_length, limit);
+}
+
 std::string Table(const EngineInfo& info, const std::string& fingerprint) {
   Lines lines(ShowsColour(STDOUT_FILENO));
   lines.Section("Model");
@@ -109,8 +116,7 @@ std::string Table(const EngineInfo& info, const std::string& fingerprint) {
   lines.Add("weights", fmt::format("{} as stored, {} in memory", info.weights_dtype,
                                    HumanBytes(info.weight_bytes)));
   lines.Add("pooling", info.pooling + (info.normalizes ? ", then normalised" : ""));
-  lines.Add("maximum length", fmt::format("{} tokens (up to {} with --max-length)", info.max_length,
-                                          info.position_limit));
+  lines.Add("maximum length", MaximumLength(info));
   if (info.prompts.empty()) lines.Add("prompts", "none");
   for (const auto& [name, text] : info.prompts) {
     lines.Add("prompt", fmt::format("{}: '{}'{}", name, text,

@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 bool HoldsModel(const fs::path& directory) {
   std::error_code ignored;
   return fs::exists(directory / "config.json", ignored) ||
-         fs::exists(directory / "modules.json", ignored);
+         fs::exists(directory / "modules.json", ignored) ||
+         fs::exists(directory / "config_sentence_transformers.json", ignored);
 }
 
 fs::path Home(const Environment& env) { return env("HOME").value_or("/"); }

@@ -50,6 +50,15 @@ TEST_F(ModelPath, ADirectory) {
   EXPECT_EQ(Find(model.string()), model);
 }
 
+TEST_F(ModelPath, ADirectoryWithoutConfigJson) {
+  for (const char* file : {"modules.json", "config_sentence_transformers.json"}) {
+    const fs::path model = Model("anywhere/m");
+    fs::rename(model / "config.json", model / file);
+    EXPECT_EQ(Find(model.string()), model) << file;
+    fs::remove_all(model);
+  }
+}
+
 TEST_F(ModelPath, AShortName) {
   const fs::path model = Model(".cache/sprat/models/m");
   EXPECT_EQ(Find("m"), model);

@@ -96,7 +96,7 @@ class Search {
 
  private:
   static EmbedOptions PassageOptions(const Engine& engine, const Options& options) {
-    EmbedOptions embed;
+    EmbedOptions embed{.normalize = true};  // what is ranked is the cosine
     embed.dimensions = options.model.embed.dimensions;
     embed.prompt_name = PromptNamed(engine.info(), {"document", "passage", "corpus"});
     return embed;
@@ -137,6 +137,7 @@ Result<void> Search::OpenCache() {
 
 Result<void> Search::EmbedQuery() {
   EmbedOptions embed = options_.model.embed;
+  embed.normalize = true;
   if (!embed.prompt && !embed.prompt_name) {
     embed.prompt_name = PromptNamed(engine_.info(), {"query"});
   }

@@ -112,7 +112,9 @@ Result<int> Similarity(const Options& options) {
   Result<Engine> engine = OpenEngine(options.model);
   if (!engine.ok()) return std::move(engine.error());
   const std::vector<std::string_view> views(texts.value().begin(), texts.value().end());
-  Result<Embeddings> rows = engine.value().Embed(views, options.model.embed);
+  EmbedOptions embed = options.model.embed;
+  embed.normalize = true;  // what is shown is the cosine
+  Result<Embeddings> rows = engine.value().Embed(views, embed);
   if (!rows.ok()) return std::move(rows.error());
   const auto& truncated = rows.value().truncated;
   if (const auto cut = std::count(truncated.begin(), truncated.end(), 1); cut > 0) {

@@ -46,6 +46,7 @@ class Encoder : public Model {
   size_t vocabulary_rows() const override { return weights_.words.rows; }
   size_t max_sequence() const override { return options_.max_sequence; }
   std::string arithmetic() const override { return "cpu-f32"; }
+  ThreadPool* pool() override { return pool_.get(); }
   size_t weight_bytes() const override { return weights_.size_bytes; }
 
   size_t threads() const { return pool_->size(); }

@@ -12,35 +12,18 @@
 #include "engine/batch_plan.h"
 #include "engine/loaded_model.h"
 #include "engine/submissions.h"
+#include "engine/text_ids.h"
 #include "engine/vector_check.h"
 
 namespace sprat {
 namespace {
 
-// Texts are tokenized, sorted and run in windows, so that memory is bounded by these numbers and
-// not by the caller's array.
-constexpr size_t kWindowTexts{1024};
-constexpr size_t kWindowTokens{65536};
-
 // Memory of one call, reused by the next.
 struct Workspace {
-  std::string prompted;         // prompt + text
-  std::vector<uint32_t> ids;    // of the texts of a window, end to end
-  std::vector<size_t> offsets;  // of each text in `ids`, one more than texts
-  std::vector<size_t> lengths;
+  TextWindow window;
   BatchPlan plan;
   TokenBatch batch;
   std::vector<float> rows;  // vectors of a batch, in its order
-
-  void StartWindow() {
-    ids.clear();
-    offsets.assign(1, 0);
-    lengths.clear();
-  }
-  void EndText() {
-    lengths.push_back(ids.size() - offsets.back());
-    offsets.push_back(ids.size());
-  }
 };
 
 // A static model's short text takes microseconds, less than waking another thread; an encoder's
@@ -48,17 +31,6 @@ struct Workspace {
 size_t InlineTokens(const EngineInfo& info) {
   constexpr size_t kShort{512};
   return info.family == "static" ? kShort : 0;
-}
-
-// The length in bytes of the first `characters` code points of `text`, UTF-8 or not.
-size_t BytesOfCharacters(std::string_view text, size_t characters) {
-  if (text.size() <= characters) return text.size();
-  size_t bytes = 0;
-  for (; bytes < text.size(); ++bytes) {
-    const bool starts = (static_cast<uint8_t>(text[bytes]) & 0xc0) != 0x80;
-    if (starts && characters-- == 0) break;
-  }
-  return bytes;
 }
 
 double Microseconds(std::chrono::steady_clock::duration time) {
@@ -81,7 +53,8 @@ class Engine::Impl {
  public:
   Impl(LoadedModel loaded, const EngineOptions& options)
       : loaded_(std::move(loaded)),
-        parse_special_tokens_(options.parse_special_tokens),
+        text_ids_(*loaded_.tokenizer, loaded_.text_rule, loaded_.model->max_sequence(),
+                  options.parse_special_tokens),
         submissions_(*loaded_.model, device_mutex_, options.batch, InlineTokens(loaded_.info)) {}
 
   const EngineInfo& info() const { return loaded_.info; }
@@ -106,10 +79,11 @@ class Engine::Impl {
  private:
   Result<std::string_view> Prompt(const EmbedOptions& options) const;
   Result<size_t> Columns(const EmbedOptions& options) const;
-  Result<TokenizedLength> TokenizeText(std::string_view text, std::string_view prompt,
-                                       bool truncate, Workspace& work) const;
-  Result<TokenizedLength> ToIds(std::string_view text, size_t max_tokens,
-                                std::vector<uint32_t>& ids) const;
+  OutputForm Form(const EmbedOptions& options) const {
+    return {.normalize = options.normalize.value_or(loaded_.normalizes)};
+  }
+  Result<void> FillWindow(std::span<const std::string_view> texts, size_t first, size_t count,
+                          const TextForm& form, TextWindow& window, Embeddings& out);
   Result<void> CheckTokens(size_t sequence, std::span<const uint32_t> ids) const;
   Result<void> RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
                          Embeddings& out);
@@ -120,7 +94,7 @@ class Engine::Impl {
   void ReturnWorkspace(std::unique_ptr<Workspace> work);
 
   LoadedModel loaded_;
-  const bool parse_special_tokens_;
+  const TextIds text_ids_;
 
   std::mutex device_mutex_;  // held while the model computes a batch: calls take turns
 
@@ -163,53 +137,19 @@ Result<size_t> Engine::Impl::Columns(const EmbedOptions& options) const {
   return *options.dimensions;
 }
 
-// Appends the ids of prompt + text to work.ids.
-Result<TokenizedLength> Engine::Impl::TokenizeText(std::string_view text, std::string_view prompt,
-                                                   bool truncate, Workspace& work) const {
-  const size_t limit = loaded_.model->max_sequence();
-  if (!prompt.empty()) {
-    work.prompted.assign(prompt).append(text);
-    text = work.prompted;
+// All threads tokenize where that pays and they are free: they are the model's, and it may be
+// computing for another call.
+Result<void> Engine::Impl::FillWindow(std::span<const std::string_view> texts, size_t first,
+                                      size_t count, const TextForm& form, TextWindow& window,
+                                      Embeddings& out) {
+  std::unique_lock<std::mutex> device(device_mutex_, std::defer_lock);
+  ThreadPool* pool = loaded_.model->pool();
+  if (pool != nullptr &&
+      (pool->size() == 1 || !TextIds::WorthThreads(texts.subspan(first, count)) ||
+       !device.try_lock())) {
+    pool = nullptr;
   }
-  const size_t max_tokens = truncate && limit != std::numeric_limits<size_t>::max() ? limit : 0;
-  Result<TokenizedLength> length = ToIds(text, max_tokens, work.ids);
-  if (length.ok() && length.value().tokens > limit) {
-    return Error(ErrorCode::kTooLong, std::to_string(length.value().tokens) +
-                                          " tokens, expected at most the model's maximum of " +
-                                          std::to_string(limit));
-  }
-  return length;
-}
-
-// The family's rule: cut to the characters that count, tokenize, cut to max_tokens (0: no limit),
-// drop the unknown.
-Result<TokenizedLength> Engine::Impl::ToIds(std::string_view text, size_t max_tokens,
-                                            std::vector<uint32_t>& ids) const {
-  const TextRule& rule = loaded_.text_rule;
-  size_t kept_bytes = text.size();
-  if (max_tokens != 0 && rule.max_characters != 0) {
-    kept_bytes = BytesOfCharacters(text, rule.max_characters);
-    if (kept_bytes < text.size()) {
-      if (const auto invalid = FindInvalidUtf8(text)) {
-        return Error(ErrorCode::kInvalidArgument,
-                     "the text is not UTF-8 at byte " + std::to_string(*invalid));
-      }
-    }
-  }
-  const TokenizeOptions options{.max_tokens = max_tokens,
-                                .add_special_tokens = rule.add_special_tokens,
-                                .parse_special_tokens = parse_special_tokens_};
-  const size_t before = ids.size();
-  Result<TokenizedLength> length =
-      loaded_.tokenizer->Tokenize(text.substr(0, kept_bytes), options, ids);
-  if (!length.ok()) return length;
-  if (kept_bytes < text.size()) length.value().truncated = true;
-  if (rule.dropped_id) {
-    const auto first = ids.begin() + static_cast<ptrdiff_t>(before);
-    ids.erase(std::remove(first, ids.end(), *rule.dropped_id), ids.end());
-    length.value().tokens = ids.size() - before;
-  }
-  return length;
+  return text_ids_.Fill(texts, first, count, form, pool, window, out);
 }
 
 Result<void> Engine::Impl::Embed(std::span<const std::string_view> texts,
@@ -223,22 +163,12 @@ Result<void> Engine::Impl::Embed(std::span<const std::string_view> texts,
   out.tokens.resize(texts.size());
   out.truncated.resize(texts.size());
 
+  const TextForm form{.prompt = prompt.value(), .truncate = options.truncate};
   std::unique_ptr<Workspace> work = TakeWorkspace();
   Result<void> done;
-  for (size_t first = 0; first < texts.size() && done.ok(); first += work->lengths.size()) {
-    work->StartWindow();
-    for (size_t i = first; i < texts.size() && done.ok(); ++i) {
-      if (work->lengths.size() == kWindowTexts || work->ids.size() >= kWindowTokens) break;
-      Result<TokenizedLength> length =
-          TokenizeText(texts[i], prompt.value(), options.truncate, *work);
-      if (!length.ok()) {
-        done = At(i, std::move(length.error()));
-        break;
-      }
-      out.tokens[i] = static_cast<uint32_t>(length.value().tokens);
-      out.truncated[i] = length.value().truncated ? 1 : 0;
-      work->EndText();
-    }
+  for (size_t first = 0; first < texts.size() && done.ok(); first += work->window.lengths.size()) {
+    const size_t count = text_ids_.WindowSize(texts.subspan(first));
+    done = FillWindow(texts, first, count, form, work->window, out);
     if (done.ok()) done = RunWindow(options, first, *work, out);
   }
   ReturnWorkspace(std::move(work));
@@ -279,15 +209,19 @@ Result<void> Engine::Impl::EmbedTokens(std::span<const uint32_t> ids,
 
   std::unique_ptr<Workspace> work = TakeWorkspace();
   Result<void> done;
-  for (size_t first = 0; first < sequences && done.ok(); first += work->lengths.size()) {
-    work->StartWindow();
+  TextWindow& window = work->window;
+  for (size_t first = 0; first < sequences && done.ok(); first += window.lengths.size()) {
+    window.Start(0);
     for (size_t i = first; i < sequences && done.ok(); ++i) {
-      if (work->lengths.size() == kWindowTexts || work->ids.size() >= kWindowTokens) break;
+      if (window.lengths.size() == TextIds::kWindowTexts ||
+          window.batch.tokens.size() >= TextIds::kWindowTokens) {
+        break;
+      }
       const auto sequence = ids.subspan(offsets[i], offsets[i + 1] - offsets[i]);
       done = CheckTokens(i, sequence);
       out.tokens[i] = static_cast<uint32_t>(sequence.size());
-      work->ids.insert(work->ids.end(), sequence.begin(), sequence.end());
-      work->EndText();
+      window.batch.Append(sequence);
+      window.lengths.push_back(sequence.size());
     }
     if (done.ok()) done = RunWindow(options, first, *work, out);
   }
@@ -298,15 +232,21 @@ Result<void> Engine::Impl::EmbedTokens(std::span<const uint32_t> ids,
 // Runs the texts of a window, whose vectors are the rows of `out` from first_row on.
 Result<void> Engine::Impl::RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
                                      Embeddings& out) {
-  PlanBatches(work.lengths, loaded_.batch_tokens, work.plan);
-  const OutputForm form{.normalize = options.normalize.value_or(true)};
+  const OutputForm form = Form(options);
   const size_t columns = out.dimensions;
+  const TextWindow& window = work.window;
+  const size_t texts = window.lengths.size();
+  if (!loaded_.sorts_by_length) {
+    const std::lock_guard<std::mutex> device(device_mutex_);
+    Result<void> embedded = loaded_.model->Embed(
+        window.batch, form, {out.values.data() + first_row * columns, texts, columns});
+    return embedded.ok() ? CheckVectors(out, first_row, texts) : embedded;
+  }
+  PlanBatches(window.lengths, loaded_.batch_tokens, work.plan);
   for (size_t b = 0; b < work.plan.batches(); ++b) {
     const std::span<const uint32_t> members = work.plan.Batch(b);
     work.batch.clear();
-    for (const uint32_t i : members) {
-      work.batch.Append({work.ids.data() + work.offsets[i], work.lengths[i]});
-    }
+    for (const uint32_t i : members) work.batch.Append(window.batch.Sequence(i));
     work.rows.resize(std::max(work.rows.size(), members.size() * columns));
     {
       const std::lock_guard<std::mutex> device(device_mutex_);
@@ -319,7 +259,7 @@ Result<void> Engine::Impl::RunWindow(const EmbedOptions& options, size_t first_r
                   out.values.data() + (first_row + members[i]) * columns);
     }
   }
-  return CheckVectors(out, first_row, work.lengths.size());
+  return CheckVectors(out, first_row, texts);
 }
 
 Result<std::shared_ptr<EmbedJob>> Engine::Impl::MakeJob(std::span<const std::string_view> texts,
@@ -331,16 +271,17 @@ Result<std::shared_ptr<EmbedJob>> Engine::Impl::MakeJob(std::span<const std::str
   if (!columns.ok()) return std::move(columns.error());
   Embeddings rows;
   rows.dimensions = columns.value();
-  Workspace work;
+  const TextForm form{.prompt = prompt.value(), .truncate = options.truncate};
+  std::vector<uint32_t> ids;
+  std::string prompted;
   for (size_t i = 0; i < texts.size(); ++i) {
-    Result<TokenizedLength> length = TokenizeText(texts[i], prompt.value(), options.truncate, work);
+    Result<TokenizedLength> length = text_ids_.Append(texts[i], form, prompted, ids);
     if (!length.ok()) return At(i, std::move(length.error()));
     rows.tokens.push_back(static_cast<uint32_t>(length.value().tokens));
     rows.truncated.push_back(length.value().truncated ? 1 : 0);
   }
   rows.values.resize(rows.rows() * rows.dimensions);
-  auto job = std::make_shared<EmbedJob>(std::move(work.ids), options.normalize.value_or(true),
-                                        std::move(rows));
+  auto job = std::make_shared<EmbedJob>(std::move(ids), Form(options).normalize, std::move(rows));
   job->tokenization = std::chrono::steady_clock::now() - begin;
   return job;
 }
@@ -365,7 +306,7 @@ Result<std::shared_ptr<EmbedJob>> Engine::Impl::MakeJob(std::span<const uint32_t
   rows.truncated.resize(rows.rows());
   rows.values.resize(rows.rows() * rows.dimensions);
   return std::make_shared<EmbedJob>(std::vector<uint32_t>(ids.begin(), ids.end()),
-                                    options.normalize.value_or(true), std::move(rows));
+                                    Form(options).normalize, std::move(rows));
 }
 
 Result<Tokens> Engine::Impl::Tokenize(std::string_view text, const EmbedOptions& options,
@@ -375,8 +316,8 @@ Result<Tokens> Engine::Impl::Tokenize(std::string_view text, const EmbedOptions&
   const std::string prompted = std::string(prompt.value()).append(text);
   Tokens tokens;
   const size_t limit = max_length.value_or(loaded_.model->max_sequence());
-  Result<TokenizedLength> length =
-      ToIds(prompted, limit == std::numeric_limits<size_t>::max() ? 0 : limit, tokens.ids);
+  Result<TokenizedLength> length = text_ids_.Append(
+      prompted, limit == std::numeric_limits<size_t>::max() ? 0 : limit, tokens.ids);
   if (!length.ok()) return std::move(length.error());
   tokens.truncated = length.value().truncated;
   for (const uint32_t id : tokens.ids) {
@@ -413,18 +354,18 @@ Result<std::vector<QueryStages>> Engine::Impl::Attribute(std::string_view text, 
   Result<size_t> columns = Columns(options);
   if (!columns.ok()) return std::move(columns.error());
   std::vector<float> row(columns.value());
-  Workspace work;
+  const TextForm form{.prompt = prompt.value(), .truncate = options.truncate};
+  std::string prompted;
+  TokenBatch batch;
   std::vector<QueryStages> all;
   for (size_t i = 0; i < calls; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    work.StartWindow();
-    Result<TokenizedLength> length = TokenizeText(text, prompt.value(), options.truncate, work);
+    batch.clear();
+    Result<TokenizedLength> length = text_ids_.Append(text, form, prompted, batch.tokens);
     if (!length.ok()) return std::move(length.error());
-    work.batch.clear();
-    work.batch.Append(work.ids);
+    batch.offsets.push_back(batch.tokens.size());
     const double tokenize = Microseconds(std::chrono::steady_clock::now() - begin);
-    Result<QueryStages> stages =
-        TakeApart(work.batch, {.normalize = options.normalize.value_or(true)}, row);
+    Result<QueryStages> stages = TakeApart(batch, Form(options), row);
     if (!stages.ok()) return std::move(stages.error());
     stages.value().tokenize = tokenize;
     all.push_back(stages.value());
@@ -432,7 +373,7 @@ Result<std::vector<QueryStages>> Engine::Impl::Attribute(std::string_view text, 
   if (loaded_.gpu == nullptr || all.empty()) return all;
   constexpr int kRuns{200};
   const std::lock_guard<std::mutex> device(device_mutex_);
-  Result<double> seconds = loaded_.gpu->TimeDevice(work.batch, kRuns);
+  Result<double> seconds = loaded_.gpu->TimeDevice(batch, kRuns);
   if (!seconds.ok()) return std::move(seconds.error());
   for (QueryStages& stages : all) {
     stages.forward = std::min(stages.wake, seconds.value() * 1e6);

@@ -78,9 +78,11 @@ std::string_view BytesOf(const auto& values) {
 }
 
 Result<std::string> StaticFingerprint(const StaticTables& tables, const TextRule& rule,
-                                      size_t max_sequence, std::string_view tokenizer_behaviour) {
+                                      bool normalize, size_t max_sequence,
+                                      std::string_view tokenizer_behaviour) {
   FingerprintBuilder builder;
   builder.Add("architecture", "static");
+  builder.AddNumber("normalize", normalize ? 1 : 0);
   builder.AddNumber("max_sequence", max_sequence);
   builder.AddNumber("max_characters", rule.max_characters);
   builder.AddNumber("dropped_id", rule.dropped_id ? *rule.dropped_id : UINT64_MAX);
@@ -132,7 +134,12 @@ Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
   const StaticLayout layout = FindStaticLayout(directory).value();
   Result<StaticConfig> config = ReadStaticConfig(layout);
   if (!config.ok()) return std::move(config.error());
-  if (!as_model2vec.value()) config.value().max_length.reset();
+  if (!as_model2vec.value()) {
+    config.value().max_length.reset();
+    Result<std::optional<bool>> normalize = ListsNormalize(directory);
+    if (!normalize.ok()) return std::move(normalize.error());
+    config.value().normalize = normalize.value().value_or(config.value().normalize);
+  }
   if (options.max_length) config.value().max_length = options.max_length;
   Result<Tokenizer> tokenizer = Tokenizer::Open(layout.directory);
   if (!tokenizer.ok()) return std::move(tokenizer.error());
@@ -152,6 +159,8 @@ Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
 
   LoadedModel loaded;
   loaded.text_rule.add_special_tokens = false;
+  loaded.sorts_by_length = false;
+  loaded.normalizes = config.value().normalize;
   if (as_model2vec.value()) {
     loaded.text_rule.dropped_id = tokenizer.value().UnknownId();
     loaded.text_rule.max_characters =
@@ -161,8 +170,10 @@ Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
   loaded.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer).value());
   loaded.fingerprint = [tables = &model.value()->tables(), rule = loaded.text_rule,
                         tokenizer = loaded.tokenizer.get(), parse = options.parse_special_tokens,
+                        normalize = loaded.normalizes,
                         max_sequence = model.value()->max_sequence()] {
-    return StaticFingerprint(*tables, rule, max_sequence, FullBehaviour(*tokenizer, parse));
+    return StaticFingerprint(*tables, rule, normalize, max_sequence,
+                             FullBehaviour(*tokenizer, parse));
   };
   loaded.model = std::move(model).value();
   return loaded;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/text_ids.h"
 #include "gpu/gpu_encoder.h"
 #include "model/config.h"
 #include "model/model.h"
@@ -16,13 +17,6 @@
 #include "tokenizer/tokenizer.h"
 
 namespace sprat {
-
-// How a text becomes ids, where the families differ.
-struct TextRule {
-  bool add_special_tokens = true;      // [CLS] text [SEP]
-  size_t max_characters = 0;           // code points that are tokenized at all; 0: all
-  std::optional<uint32_t> dropped_id;  // left out after the cut to the maximum length
-};
 
 // What Open of a family hands to the engine. Self-contained: it owns the mapped weights.
 struct LoadedModel {
@@ -33,7 +27,10 @@ struct LoadedModel {
   size_t batch_tokens = 4096;      // large enough that weights read once serve many rows, small
                                    // enough that a query that arrives meanwhile waits for little
   TextRule text_rule;
-  SentenceConfig sentence;  // after the caller's options have been applied
+  bool sorts_by_length = true;  // texts of a window run in batches of equal lengths; false: as they
+                                // come, where neither time nor memory depends on the company
+  bool normalizes = true;       // unless EmbedOptions::normalize says otherwise
+  SentenceConfig sentence;      // after the caller's options have been applied
   EngineInfo info;
   // Computes the model fingerprint. Errors: kIo.
   std::function<Result<std::string>()> fingerprint;

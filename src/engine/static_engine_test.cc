@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "model/model_writer_for_test.h"
@@ -127,13 +128,104 @@ TEST(StaticEngine, OptionsThatDoNotFitAreRefused) {
               HasSubstr("max_length"));
 }
 
+TEST(StaticEngine, NormalisesIfItsConfigurationSaysSo) {
+  const auto length = [](const TinyStatic& model, const EmbedOptions& options = {}) {
+    const std::vector<float> v = Open(model).EmbedOne("good", options).value().values;
+    return std::hypot(v[0], v[1]);
+  };
+  const TinyStatic silent{.config = "{}"}, no{}, yes{.config = R"({"normalize": true})"};
+  EXPECT_GT(length(silent), 2.0f);  // [id, 1]
+  EXPECT_EQ(length(no), length(silent));
+  EXPECT_NEAR(length(yes), 1.0f, 1e-6f);
+  EXPECT_NEAR(length(silent, {.normalize = true}), 1.0f, 1e-6f);
+  EXPECT_EQ(length(yes, {.normalize = false}), length(silent));
+}
+
+TEST(StaticEngine, SentenceTransformersNormalisesIfItsModulesSaySo) {
+  const auto directory = TinyStatic{.config = R"({"normalize": true})"}.Write();
+  const auto length = [&directory](const std::string& semantics) {
+    Result<Engine> engine = Engine::Open(directory, {.static_semantics = semantics});
+    EXPECT_TRUE(engine.ok()) << engine.error().message();
+    const std::vector<float> v = engine.value().EmbedOne("good").value().values;
+    return std::hypot(v[0], v[1]);
+  };
+  const std::string table = R"({"type": "sentence_transformers.models.StaticEmbedding"})";
+  WriteTestFile(directory / "modules.json", "[" + table + "]");
+  EXPECT_GT(length("st"), 2.0f);
+  EXPECT_NEAR(length("model2vec"), 1.0f, 1e-6f);
+  WriteTestFile(directory / "modules.json",
+                "[" + table + R"(, {"type": "sentence_transformers.models.Normalize"}])");
+  EXPECT_NEAR(length("st"), 1.0f, 1e-6f);
+}
+
+// Texts of all lengths, enough for several windows (1,024 texts, 65,536 tokens) and threads.
+std::vector<std::string> ManyTexts() {
+  const char* const words[] = {"good", "morning", "bank", "river", "\U0001f98a", "a"};
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < 5000; ++i) {
+    std::string text;
+    for (size_t n = i % 997 == 0 ? 400 : i * 7 % 23; n > 0; --n) {
+      text += std::string(words[(i + n * n) % 6]) + " ";
+    }
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+std::vector<std::string_view> Views(const std::vector<std::string>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+TEST(StaticEngine, NeitherThreadsNorBordersOfWindowsShow) {
+  const std::vector<std::string> texts = ManyTexts();
+  const Engine engine = Open({}, {.threads = 3}), alone = Open({}, {.threads = 1});
+  Result<Embeddings> all = engine.Embed(Views(texts));
+  ASSERT_TRUE(all.ok()) << all.error().message();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Embeddings one = alone.EmbedOne(texts[i]).value();
+    ASSERT_EQ(std::memcmp(one.values.data(), all.value().Row(i).data(), 2 * sizeof(float)), 0) << i;
+    ASSERT_EQ(one.tokens[0], all.value().tokens[i]) << i;
+    ASSERT_EQ(one.truncated[0], all.value().truncated[i]) << i;
+  }
+}
+
+TEST(StaticEngine, TheFirstFaultyTextIsNamedWhateverTheThreads) {
+  std::vector<std::string> texts = ManyTexts();
+  texts[900] = texts[700] = texts[20] = "good \xff";
+  for (const size_t threads : {1u, 3u}) {
+    const Engine engine = Open({}, {.threads = threads});
+    Result<Embeddings> refused = engine.Embed(Views(texts));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().message(), "text 20: the text is not UTF-8 at byte 5");
+  }
+  texts[20] = "good";
+  Result<Embeddings> refused = Open({}, {.threads = 3}).Embed(Views(texts));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message(), testing::StartsWith("text 700: "));
+}
+
+TEST(StaticEngine, CallsAtTheSameTimeGetTheirOwnVectors) {
+  const std::vector<std::string> texts = ManyTexts();
+  const Engine engine = Open({}, {.threads = 2});
+  const Embeddings expected = engine.Embed(Views(texts)).value();
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([&] {
+      const Embeddings rows = engine.Embed(Views(texts)).value();
+      EXPECT_EQ(rows.values, expected.values);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
 TEST(StaticEngine, TheFingerprintSeesValuesAndSemantics) {
   const auto print = [](const TinyStatic& model, const EngineOptions& options = {}) {
     return Open(model, options).Fingerprint().value();
   };
   const std::string plain = print({});
   EXPECT_EQ(plain.size(), 64u);
-  EXPECT_EQ(print({.config = R"({"normalize": true})"}), plain);
+  EXPECT_EQ(print({}), plain);
+  EXPECT_NE(print({.config = R"({"normalize": true})"}), plain);
   EXPECT_NE(print({.config = R"({"max_length": 7})"}), plain);
   EXPECT_NE(print({}, {.static_semantics = "st"}), plain);
 }

@@ -33,6 +33,8 @@ struct TokenBatch {
   }
 };
 
+class ThreadPool;
+
 // What the vectors of a call should look like.
 struct OutputForm {
   bool normalize = true;  // v / max(|v|, 1e-12), after the cut to the columns of the output
@@ -64,6 +66,10 @@ class Model {
   // Which arithmetic makes the vectors, apart from the weights: "cpu-f32", ... (the arithmetic
   // tag). Two vectors are bit-equal only if both this and the model fingerprint are equal.
   virtual std::string arithmetic() const = 0;
+
+  // The threads that Embed computes with, for work before and after it (tokenizing): to be used
+  // only while Embed could be called. nullptr: the model has none to lend.
+  virtual ThreadPool* pool() { return nullptr; }
 
   // Bytes of weights held in memory, packed copies included.
   virtual size_t weight_bytes() const = 0;

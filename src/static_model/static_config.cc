@@ -55,6 +55,23 @@ Result<StaticConfig> ReadStaticConfig(const StaticLayout& layout) {
   return config;
 }
 
+Result<std::optional<bool>> ListsNormalize(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / "modules.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::optional<bool>();
+  Result<JsonDocument> document = JsonDocument::Read(path);
+  if (!document.ok()) return std::move(document.error());
+  Result<simdjson::dom::array> modules = document.value().Array();
+  if (!modules.ok()) return std::move(modules.error());
+  for (const simdjson::dom::element module : modules.value()) {
+    std::string_view type;
+    if (module["type"].get(type) == simdjson::SUCCESS && type.ends_with(".Normalize")) {
+      return std::optional<bool>(true);
+    }
+  }
+  return std::optional<bool>(false);
+}
+
 size_t MedianLength(std::vector<size_t>& lengths) {
   if (lengths.empty()) return 0;
   const auto middle = lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2);

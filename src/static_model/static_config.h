@@ -31,6 +31,10 @@ struct StaticConfig {
 // Errors: kCorrupt naming file, key, value and what was expected.
 Result<StaticConfig> ReadStaticConfig(const StaticLayout& layout);
 
+// What sentence-transformers goes by instead of the configuration: whether directory/modules.json
+// lists a Normalize module; nullopt if there is no such file. Errors: kCorrupt.
+Result<std::optional<bool>> ListsNormalize(const std::filesystem::path& directory);
+
 // How much of a text is tokenized at all: max_length times the median length of the vocabulary's
 // entries in code points, the mean of the two middle ones rounded down for an even number of them.
 //   lengths: of all entries; reordered.

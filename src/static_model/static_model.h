@@ -59,6 +59,7 @@ class StaticModel final : public Model {
   size_t vocabulary_rows() const override { return tables_.tokens(); }
   size_t max_sequence() const override { return max_sequence_; }
   std::string arithmetic() const override { return "cpu-f32"; }
+  ThreadPool* pool() override { return pool_.get(); }
   size_t weight_bytes() const override;
 
   const StaticTables& tables() const { return tables_; }

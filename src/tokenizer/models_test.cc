@@ -101,6 +101,19 @@ TEST(Unigram, LongWordsAreTheSameAsTheirParts) {
   EXPECT_EQ(UnigramIds(word), expected);
 }
 
+// The ways to even and to odd places never meet, so nothing is decided before the end.
+TEST(Unigram, AWordThatStaysOpenIsDecidedAtItsEnd) {
+  Entries entries = Numbered({"<unk>", "q", "qq"});
+  const Result<Unigram> model = Unigram::Build(entries, {-9, -1.5, -2}, 0, false);
+  UnigramScratch scratch;
+  IdBuffer ids;
+  model.value().Append(std::string(300'001, 'q'), scratch, ids);
+  std::vector<uint32_t> expected(150'001, 2);
+  expected[0] = 1;  // q+qq is found before qq+q
+  EXPECT_EQ(ToVector(ids), expected);
+  EXPECT_LE(scratch.ways.size(), 100'000u);
+}
+
 TEST(Unigram, TheUnknownIdMustExist) {
   Entries entries = Numbered({"a"});
   const Result<Unigram> model = Unigram::Build(entries, {0}, 1, false);

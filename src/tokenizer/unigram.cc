@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -16,18 +17,24 @@ constexpr size_t kNowhere{std::numeric_limits<size_t>::max()};
 // Bytes of a word after which the part that is decided is given out.
 constexpr size_t kWindow{size_t{1} << 14};
 
-using Node = UnigramScratch::Node;
+using Way = UnigramScratch::Way;
+
+struct Piece {
+  size_t begin;
+  size_t end;
+  uint32_t id;
+};
 
 // The last place in (begin, at] that every best way to a place in [at, last] passes, or `begin`.
-// nodes[i] is the place begin + i. Walks the ways back together, the furthest first.
-size_t CommonPlace(const std::vector<Node>& nodes, size_t begin, size_t at, size_t last,
+// ways[i] is of the place begin + i. Walks the ways back together, the furthest first.
+size_t CommonPlace(const std::vector<Way>& ways, size_t begin, size_t at, size_t last,
                    std::vector<size_t>& places) {
   places.clear();
   for (size_t place = at; place <= last; ++place) {
-    if (place == at || nodes[place - begin].start != kNowhere) places.push_back(place);
+    if (place == at || ways[place - begin].bytes != 0) places.push_back(place);
   }
   while (places.size() > 1) {  // sorted, without repeats
-    const size_t previous = nodes[places.back() - begin].start;
+    const size_t previous = places.back() - ways[places.back() - begin].bytes;
     places.pop_back();
     const auto slot = std::lower_bound(places.begin(), places.end(), previous);
     if (slot == places.end() || *slot != previous) places.insert(slot, previous);
@@ -39,18 +46,31 @@ size_t CommonPlace(const std::vector<Node>& nodes, size_t begin, size_t at, size
 class BestWays {
  public:
   BestWays(size_t word_bytes, size_t longest, UnigramScratch& scratch)
-      : word_bytes_(word_bytes), longest_(longest), scratch_(scratch), nodes_(scratch.nodes) {
+      : word_bytes_(word_bytes), longest_(longest), scratch_(scratch), ways_(scratch.ways) {
+    const size_t ring = std::bit_ceil(longest_ + 1);
+    if (scratch.scores.size() < ring) scratch.scores.resize(ring);
+    scores_ = scratch.scores.data();
+    mask_ = scratch.scores.size() - 1;
+    scores_[0] = 0;
     const size_t needed = std::min(word_bytes_, kWindow + longest_) + 1;
-    if (nodes_.size() < needed) nodes_.resize(needed);
-    std::fill_n(nodes_.begin(), word_bytes_ > kWindow ? nodes_.size() : needed, kUnreached);
+    if (ways_.size() < needed) ways_.resize(needed);
+    std::fill_n(ways_.begin(), word_bytes_ > kWindow ? ways_.size() : needed, kUnreached);
+  }
+  BestWays(const BestWays&) = delete;
+  BestWays& operator=(const BestWays&) = delete;
+  ~BestWays() {
+    if (ways_.size() > 4 * (kWindow + longest_)) std::vector<Way>().swap(ways_);
   }
 
-  double score(size_t place) const { return nodes_[place - base_].score; }
+  double score(size_t place) const { return scores_[place & mask_]; }
 
   // A way over `start` to `end`; of equal ones the first stays.
   void Add(size_t start, size_t end, double score, uint32_t id) {
-    Node& node = nodes_[end - base_];
-    if (node.start == kNowhere || score > node.score) node = {score, start, id};
+    Way& way = ways_[end - base_];
+    double& best = scores_[end & mask_];
+    if (way.bytes != 0 && score <= best) return;
+    way = {static_cast<uint32_t>(end - start), id};
+    best = score;
     furthest_ = std::max(furthest_, end);
   }
 
@@ -59,39 +79,45 @@ class BestWays {
   template <typename OnPiece>
   void Arrive(size_t place, const OnPiece& on_piece) {
     if (place - base_ < compact_at_) return;
-    const size_t common = CommonPlace(nodes_, base_, place, furthest_, scratch_.places);
+    const size_t common = CommonPlace(ways_, base_, place, furthest_, scratch_.places);
     if (common > base_) {
       GiveOut(common, on_piece);
-      const auto first = nodes_.begin() + static_cast<ptrdiff_t>(common - base_);
-      const auto last = nodes_.begin() + static_cast<ptrdiff_t>(furthest_ - base_ + 1);
-      std::fill(std::move(first, last, nodes_.begin()), nodes_.end(), kUnreached);
+      const auto first = ways_.begin() + static_cast<ptrdiff_t>(common - base_);
+      const auto last = ways_.begin() + static_cast<ptrdiff_t>(furthest_ - base_ + 1);
+      std::fill(std::move(first, last, ways_.begin()), ways_.end(), kUnreached);
       base_ = common;
     }
-    compact_at_ = place - base_ + kWindow;
+    // Twice as far each time while nothing is decided, so that all looks together stay linear.
+    compact_at_ = place - base_ + std::max(kWindow, place - base_);
     const size_t needed = std::min(word_bytes_ - base_, compact_at_ + longest_) + 1;
-    if (nodes_.size() < needed) nodes_.resize(needed, kUnreached);
+    if (ways_.size() < needed) ways_.resize(needed, kUnreached);
   }
 
-  // Calls on_piece(piece) for the best way from what was given out before to `end`.
+  // Calls on_piece(piece) for the best way from what was given out before to `end`. Turns the way
+  // round in place: each of its places then holds the piece that starts there.
   template <typename OnPiece>
   void GiveOut(size_t end, const OnPiece& on_piece) {
-    std::vector<UnigramScratch::Piece>& pieces = scratch_.pieces;
-    pieces.clear();
+    Way next = ways_[end - base_];
     for (size_t place = end; place > base_;) {
-      const Node& node = nodes_[place - base_];
-      pieces.push_back({node.start, place, node.id});
-      place = node.start;
+      place -= next.bytes;
+      std::swap(next, ways_[place - base_]);
     }
-    std::for_each(pieces.rbegin(), pieces.rend(), on_piece);
+    for (size_t place = base_; place < end;) {
+      const Way& way = ways_[place - base_];
+      on_piece(Piece{place, place + way.bytes, way.id});
+      place += way.bytes;
+    }
   }
 
  private:
-  static constexpr Node kUnreached{0, kNowhere, 0};
+  static constexpr Way kUnreached{0, 0};
 
   const size_t word_bytes_;
   const size_t longest_;
   UnigramScratch& scratch_;
-  std::vector<Node>& nodes_;  // nodes_[i] is the place base_ + i
+  std::vector<Way>& ways_;  // ways_[i] is of the place base_ + i
+  double* scores_;          // scores_[place & mask_]
+  size_t mask_;
   size_t base_ = 0;
   size_t furthest_ = 0;          // the last place reached
   size_t compact_at_ = kWindow;  // bytes after base_
@@ -137,7 +163,7 @@ void Unigram::AppendUnknown(std::string_view text, IdBuffer& ids) const {
 
 void Unigram::Append(std::string_view word, UnigramScratch& scratch, IdBuffer& ids) const {
   size_t unknown_begin = kNowhere;  // of the unknowns that are being taken together
-  const auto on_piece = [&](const UnigramScratch::Piece& piece) {
+  const auto on_piece = [&](const Piece& piece) {
     if (piece.id == unknown_id_) {
       unknown_begin = std::min(unknown_begin, piece.begin);
       return;

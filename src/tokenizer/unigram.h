@@ -16,19 +16,13 @@ namespace sprat {
 
 // Scratch of a thread.
 struct UnigramScratch {
-  // The best way to a place in the word.
-  struct Node {
-    double score;
-    size_t start;  // where its last piece starts; kNowhere if no way leads here
-    uint32_t id;   // of that piece
-  };
-  struct Piece {
-    size_t begin;
-    size_t end;
+  // The last piece of the best way to a place in the word.
+  struct Way {
+    uint32_t bytes;  // 0: no way leads here
     uint32_t id;
   };
-  std::vector<Node> nodes;
-  std::vector<Piece> pieces;
+  std::vector<Way> ways;
+  std::vector<double> scores;  // of the ways to the last places reached, in a ring
   std::vector<size_t> places;
 };
 
@@ -47,7 +41,9 @@ class Unigram {
   // of equal ones the one found first) counts. Neighbouring unknowns are taken together and become
   // the piece with that text if there is one, else the tokens <0x..> of their bytes if asked for
   // and all are known, else the unknown id.
-  // Memory: O(kWindow) unless the best way stays open for longer.
+  // Time: linear in the bytes. Memory: 16 KB and what the longest piece needs, unless the best way
+  // stays open for longer ("qqqq..." with a piece "qq"): then at most 16 bytes for each of the
+  // word, given back afterwards.
   void Append(std::string_view word, UnigramScratch& scratch, IdBuffer& ids) const;
 
   const DoubleArray& trie() const { return trie_; }
