@@ -6,6 +6,7 @@ set -euo pipefail
 
 build_packages=(
   cmake ninja-build g++ libfmt-dev libsimdjson-dev libssl-dev liburing-dev libcli11-dev
+  libboost1.81-dev libspdlog-dev  # the server
   python3 python3-pip  # fetch the model
 )
 test_packages=(

@@ -4,8 +4,8 @@
     tidy.py BUILD_DIRECTORY [--jobs N]
 
 A file that passed is remembered in BUILD_DIRECTORY/tidy-passed by a hash of all that decides the
-answer: its preprocessed text, its compile command, .clang-tidy and clang-tidy's version. Tests and
-benchmarks are left out: a macro of GoogleTest is most of what clang-tidy would see there.
+answer: its preprocessed text, its compile command, every .clang-tidy and clang-tidy's version.
+Tests and benchmarks are left out: a macro of GoogleTest is most of what clang-tidy would see there.
 """
 
 import argparse
@@ -55,7 +55,8 @@ def main() -> int:
         print("tidy: clang-tidy-14 is not installed", file=sys.stderr)
         return 1
     version = subprocess.run([tool, "--version"], check=True, capture_output=True).stdout
-    common = version + (ROOT / ".clang-tidy").read_bytes()
+    configs = [ROOT / ".clang-tidy", *sorted(ROOT.glob("src/*/.clang-tidy"))]
+    common = version + b"".join(config.read_bytes() for config in configs)
     entries = json.loads((arguments.build / "compile_commands.json").read_text(encoding="utf-8"))
     entries = [entry for entry in entries if wanted(pathlib.Path(entry["file"]))]
     if not entries:

@@ -49,6 +49,7 @@ int Run(int argc, char** argv) {
   sprat::cli::AddBench(app, work);
   sprat::cli::AddNgram(app, work);
   sprat::cli::AddAttribute(app, work);
+  sprat::cli::AddServe(app, work);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {

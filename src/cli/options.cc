@@ -33,6 +33,11 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                         "name in Hugging Face's cache. Default: SPRAT_MODEL, or the only "
                         "model there is")
             ->type_name("MODEL"));
+  AddEngineOptions(command, options);
+}
+
+void AddEngineOptions(CLI::App& command, ModelOptions& options) {
+  const auto group = [](CLI::Option* option) { option->group("Model"); };
   group(command
             .add_option("--device", options.device,
                         "auto, cpu, cuda or cuda:N. Default: auto, the CPU: a GPU, whose vectors "
@@ -107,13 +112,17 @@ void AddTextOptions(CLI::App& command, TextSource& source, bool positional) {
       ->capture_default_str();
 }
 
+EngineOptions ToEngineOptions(const ModelOptions& options) {
+  EngineOptions engine = options.engine;
+  engine.parse_special_tokens = !options.keep_special_tokens_as_text;
+  engine.device = options.device.value_or("auto");
+  return engine;
+}
+
 Result<Engine> OpenEngine(const ModelOptions& options) {
   Result<std::filesystem::path> directory = FindModel(options.model, Env);
   if (!directory.ok()) return std::move(directory.error());
-  EngineOptions engine_options = options.engine;
-  engine_options.parse_special_tokens = !options.keep_special_tokens_as_text;
-  engine_options.device = options.device.value_or("auto");
-  Result<Engine> engine = Engine::Open(directory.value(), engine_options);
+  Result<Engine> engine = Engine::Open(directory.value(), ToEngineOptions(options));
   if (engine.ok()) {
     const EngineInfo& info = engine.value().info();
     for (const std::string& warning : info.warnings) Warn(warning);

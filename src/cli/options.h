@@ -28,12 +28,16 @@ struct ModelOptions {
 };
 
 // Each adds options to a command; `options` outlives the parsing.
-void AddModelOptions(CLI::App& command, ModelOptions& options);   // --model, --device, --threads...
+void AddModelOptions(CLI::App& command, ModelOptions& options);   // --model and engine options
+void AddEngineOptions(CLI::App& command, ModelOptions& options);  // --device, --threads...
 void AddVectorOptions(CLI::App& command, ModelOptions& options);  // --pooling, --dimensions...
 void AddPromptOptions(CLI::App& command, ModelOptions& options);  // --prompt-name, --prompt
 
 // Adds --input-format, --text-field and, if `positional`, the FILES.
 void AddTextOptions(CLI::App& command, TextSource& source, bool positional = true);
+
+// How the options ask for the model to be opened.
+EngineOptions ToEngineOptions(const ModelOptions& options);
 
 // Finds and opens the model; prints what the engine had to assume as warnings.
 // Errors: those of FindModel and Engine::Open.
@@ -49,6 +53,7 @@ void AddBench(CLI::App& app, Work& work);
 void AddNgram(CLI::App& app, Work& work);
 void AddAttribute(CLI::App& app, Work& work);
 void AddVerify(CLI::App& app, Work& work);
+void AddServe(CLI::App& app, Work& work);
 
 }  // namespace sprat::cli
 

@@ -1,0 +1,98 @@
+#include "server/exchange.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "server/json_text.h"
+
+namespace sprat::server {
+namespace {
+
+// Whether the peer has closed the connection or its sending side: there is nobody to wait for.
+bool PeerIsGone(Socket& socket) {
+  const int fd = socket.native_handle();
+  char byte = 0;
+  const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (n == 0) return true;
+  if (n < 0) return errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+  // More has come: the next request, or TLS saying good-bye. TCP knows whether it was the end.
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return info.tcpi_state == TCP_CLOSE_WAIT;
+}
+
+void CancelWhenPeerLeaves(Exchange& exchange, const Pending& pending) {
+  exchange.socket.async_wait(Socket::wait_read,
+                             [socket = &exchange.socket, connection = exchange.connection,
+                              model = pending.model, ticket = pending.ticket](auto error) {
+                               if (error || !socket->is_open()) return;
+                               if (PeerIsGone(*socket)) model->engine.Cancel(ticket);
+                             });
+}
+
+}  // namespace
+
+Response ErrorResponse(ApiStyle style, const ApiError& error) {
+  Response response{.status = error.status, .body = ErrorBody(style, error)};
+  if (error.status == 429 || error.status == 503) response.headers = "Retry-After: 1\r\n";
+  if (error.status == 401) response.headers = "WWW-Authenticate: Bearer\r\n";
+  return response;
+}
+
+std::string_view Exchange::PaddedBody() {
+  const size_t size = body.size();
+  body.reserve(size + kBodyPadding);
+  return {body.data(), size};
+}
+
+Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& input,
+               const EmbedOptions& options) {
+  Pending pending{
+      .model = &model,
+      .ticket = {},
+      .delivery = std::make_shared<Delivery<Outcome>>(exchange.home, exchange.home_thread)};
+  exchange.texts = input.size();
+  const auto answer = [delivery = pending.delivery](Result<Embeddings> result,
+                                                    const SubmitTimes& times) {
+    delivery->Set({std::move(result), times});
+  };
+  pending.ticket = input.is_tokens
+                       ? model.engine.SubmitTokens(input.ids, input.offsets, options, answer)
+                       : model.engine.Submit(input.texts, options, answer);
+  return pending;
+}
+
+Task<Result<Embeddings>> Await(Exchange& exchange, Pending pending) {
+  const bool waits = !pending.delivery->ready();
+  if (waits) CancelWhenPeerLeaves(exchange, pending);
+  Outcome outcome = co_await pending.delivery->Take();
+  if (waits) {
+    boost::system::error_code ignored;
+    exchange.socket.cancel(ignored);
+  }
+  Result<Embeddings>& result = outcome.first;
+  if (!result.ok()) co_return std::move(result);
+  const Embeddings& embeddings = result.value();
+  exchange.times = outcome.second;
+  exchange.embedded = true;
+  for (const uint32_t tokens : embeddings.tokens) exchange.tokens += tokens;
+  for (const uint8_t cut : embeddings.truncated) exchange.truncated += cut;
+  Metrics& metrics = exchange.service.metrics;
+  metrics.tokens.fetch_add(exchange.tokens, std::memory_order_relaxed);
+  metrics.queue.Add(std::chrono::duration<double>(exchange.times.queue).count());
+  metrics.tokenization.Add(std::chrono::duration<double>(exchange.times.tokenization).count());
+  metrics.inference.Add(std::chrono::duration<double>(exchange.times.inference).count());
+  for (size_t i = 0; i < embeddings.rows(); ++i) {
+    if (AllFinite(embeddings.Row(i))) continue;
+    co_return Error(ErrorCode::kInternal, "the vector of input " + std::to_string(i) +
+                                              " holds NaN or infinity: the model's weights are "
+                                              "damaged, or the text overflows its arithmetic");
+  }
+  co_return std::move(result);
+}
+
+}  // namespace sprat::server

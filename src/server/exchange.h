@@ -1,0 +1,82 @@
+// One request and its answer, between the connection that carries them and the route that serves.
+#ifndef SPRAT_SERVER_EXCHANGE_H_
+#define SPRAT_SERVER_EXCHANGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/api_error.h"
+#include "server/event_loop.h"
+#include "server/service.h"
+
+namespace sprat::server {
+
+struct Response {
+  int status = 200;
+  std::string_view content_type = "application/json";
+  std::string body = {};
+  std::string headers = {};  // further lines, each with its CRLF
+};
+
+Response ErrorResponse(ApiStyle style, const ApiError& error);
+
+// What the client sent and where its answer goes. Lives in its connection's coroutine, on the home
+// thread; the pool for heavy work may use it while the coroutine waits for it.
+struct Exchange {
+  Service& service;
+  Executor home;
+  std::thread::id home_thread;
+  Socket& socket;                    // of the connection, to see it close
+  std::shared_ptr<void> connection;  // keeps the socket alive
+  std::string method;
+  std::string path;  // without the query
+  std::string body;
+  std::string request_id;
+  SteadyClock::time_point received;  // the request's last byte
+
+  SubmitTimes times = {};
+  size_t texts = 0;
+  size_t tokens = 0;
+  size_t truncated = 0;
+  bool embedded = false;  // times are meaningful
+
+  // The body as the parsers want it: with padding behind its end.
+  std::string_view PaddedBody();
+};
+
+using Outcome = std::pair<Result<Embeddings>, SubmitTimes>;
+
+// A request that the engine has.
+struct Pending {
+  const ServedModel* model = nullptr;
+  Ticket ticket;
+  std::shared_ptr<Delivery<Outcome>> delivery;
+};
+
+// Submits texts or token ids. Any thread.
+Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& input,
+               const EmbedOptions& options);
+
+// Waits for the vectors. If the client goes away meanwhile, its request is cancelled. The result is
+// free of NaN and infinity; it is an error otherwise.
+Task<Result<Embeddings>> Await(Exchange& exchange, Pending pending);
+
+// Runs a function that may take milliseconds on the pool for heavy work, and waits for it.
+template <typename Function>
+Task<std::invoke_result_t<Function>> OnPool(Exchange& exchange, Function function) {
+  using Value = std::invoke_result_t<Function>;
+  const auto delivery = std::make_shared<Delivery<Value>>(exchange.home, exchange.home_thread);
+  asio::post(exchange.service.heavy, [delivery, &function] { delivery->Set(function()); });
+  co_return co_await delivery->Take();
+}
+
+// Bodies and answers from these sizes on go to the pool.
+inline constexpr size_t kHeavyBodyBytes{32 << 10};
+inline constexpr size_t kHeavyAnswerValues{64 << 10};
+
+}  // namespace sprat::server
+
+#endif  // SPRAT_SERVER_EXCHANGE_H_

@@ -1,0 +1,80 @@
+#include "server/json_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+namespace sprat::server {
+namespace {
+
+std::string Quoted(std::string_view text) {
+  std::string out;
+  AppendJsonString(text, out);
+  return out;
+}
+
+TEST(AppendJsonString, EscapesWhatJsonForbids) {
+  EXPECT_EQ(Quoted("a\"b\\c\n\r\t"), R"("a\"b\\c\n\r\t")");
+  EXPECT_EQ(Quoted(std::string_view("\0\x1f", 2)), R"("\u0000\u001f")");
+  EXPECT_EQ(Quoted("\x7f"), "\"\x7f\"");
+  EXPECT_EQ(Quoted("Ky\u014dto \U0001F600"), "\"Ky\u014dto \U0001F600\"");
+}
+
+TEST(AppendJsonString, ReplacesWhatIsNotUtf8) {
+  const std::string fffd = "\xEF\xBF\xBD";
+  EXPECT_EQ(Quoted("a\xFF\xFE"), "\"a" + fffd + fffd + "\"");
+  EXPECT_EQ(Quoted("\xC0\x80"), "\"" + fffd + fffd + "\"");             // overlong NUL
+  EXPECT_EQ(Quoted("\xED\xA0\xBD"), "\"" + fffd + fffd + fffd + "\"");  // a surrogate
+  EXPECT_EQ(Quoted("\xE2\x82"), "\"" + fffd + "\"");                    // cut
+  EXPECT_EQ(Quoted("\xE2\x82x"), "\"" + fffd + "x\"");                  // cut short
+  EXPECT_EQ(Quoted("\xF5\x80\x80\x80"), "\"" + fffd + fffd + fffd + fffd + "\"");
+}
+
+TEST(AppendVector, WritesTheShortestNumbersThatReadBack) {
+  std::string out;
+  AppendVector(std::vector<float>{1.0f, -2.0f, 0.5f, 0.1f, 1e-7f, -0.0f}, out);
+  EXPECT_EQ(out, "[1,-2,0.5,0.1,1e-07,-0]");
+}
+
+TEST(AppendVector, LongestNumbersFit) {
+  const std::vector<float> values(100, -1.17549435e-38f);
+  std::string out;
+  AppendVector(values, out);
+  const char* at = out.c_str() + 1;
+  for (const float value : values) {
+    char* end = nullptr;
+    EXPECT_EQ(std::strtof(at, &end), value);
+    at = end + 1;
+  }
+  EXPECT_EQ(at, out.c_str() + out.size());
+}
+
+TEST(AppendBase64, MatchesTheReportedExample) {
+  std::string out;
+  AppendBase64(std::vector<float>{1.0f, -2.0f, 0.5f}, out);
+  EXPECT_EQ(out, "\"AACAPwAAAMAAAAA/\"");
+}
+
+TEST(AppendBase64, Pads) {
+  std::string one;
+  AppendBase64(std::vector<float>{1.0f}, one);  // 00 00 80 3f
+  EXPECT_EQ(one, "\"AACAPw==\"");
+  std::string two;
+  AppendBase64(std::vector<float>{1.0f, -2.0f}, two);  // 00 00 80 3f 00 00 00 c0
+  EXPECT_EQ(two, "\"AACAPwAAAMA=\"");
+  std::string none;
+  AppendBase64({}, none);
+  EXPECT_EQ(none, "\"\"");
+}
+
+TEST(AllFinite, FindsNanAndInfinity) {
+  EXPECT_TRUE(AllFinite(std::vector<float>{0.0f, -1e38f, 1e-45f}));
+  EXPECT_FALSE(AllFinite(std::vector<float>{0.0f, std::nanf("")}));
+  EXPECT_FALSE(AllFinite(std::vector<float>{-std::numeric_limits<float>::infinity()}));
+}
+
+}  // namespace
+}  // namespace sprat::server
