@@ -1,29 +1,30 @@
 #!/usr/bin/env python3
 """The server beside nginx: the same wrk loads both in turn, over loopback.
 
-    serve_yardstick.py [--sprat PROGRAM] [--model DIRECTORY] [--rounds 3] [--seconds 3]
+    serve_yardstick.py [--sprat PROGRAM] [--model MODEL] [--rounds 3] [--seconds 3]
+                       [--encoding base64|float] [--history bench/history.jsonl]
 
 nginx (Debian's nginx-light, one worker) answers a fixed body of the size that Sprat's answer has:
 what HTTP costs on this machine without any work behind it. Prints p50 and p99 latency and requests
-a second at 1 and at 64 connections, the median of the rounds with the spread. Needs wrk and nginx.
+a second at 1 and at 64 connections, and what the engine needs for the same text without a server:
+alone (us), and in batches of 64 (texts a second). Needs wrk and nginx.
 """
 
 import argparse
 import json
 import os
 import pathlib
-import re
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "server"))
+from http_load import ROOT, load_alternately, remember, write_post
+
+sys.path.insert(0, str(ROOT / "tests/server"))
 from running_server import RunningServer  # noqa: E402: the path above makes it importable
 
 TEXT = "how do I reset my password"
-UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 def start_nginx(folder, body, port):
@@ -41,45 +42,19 @@ def start_nginx(folder, body, port):
     return subprocess.Popen(["nginx", "-c", str(config)], stderr=subprocess.DEVNULL)
 
 
-def wrk(url, connections, seconds, script):
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency"]
-    text = subprocess.run(
-        [*command, "-s", str(script), url], capture_output=True, text=True, check=True
-    ).stdout
-    if "Non-2xx" in text or "Socket errors" in text:
-        raise RuntimeError(text)
-
-    def percentile(name):
-        value, unit = re.search(rf"^\s+{name}\s+([\d.]+)(us|ms|s)", text, re.MULTILINE).groups()
-        return float(value) * UNITS[unit]
-
+def engine_alone(args, folder):
+    """{"p50_us": of one text, "bulk_texts_per_s": in batches of 64}, by sprat bench."""
+    texts = folder / "texts"
+    texts.write_text(TEXT + "\n")
+    command = [args.sprat, "bench", "--model", args.model, "--texts", str(texts), "--json"]
+    lines = subprocess.run(
+        [*command, "--batch", "1,64", "--seconds", "2"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    rows = {row["batch"]: row for row in map(json.loads, lines) if "batch" in row}
     return {
-        "p50_us": percentile("50%"),
-        "p99_us": percentile("99%"),
-        "rate": float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]),
+        "p50_us": rows[1]["p50_us"],
+        "bulk_texts_per_s": rows[64]["texts_per_s"],
     }
-
-
-def measure(args, targets, script):
-    """(connections, target) -> the measurements of all rounds."""
-    results = {}
-    for _ in range(args.rounds):
-        for connections in (1, 64):
-            for target, url in targets.items():
-                measured = wrk(url, connections, args.seconds, script)
-                results.setdefault((connections, target), []).append(measured)
-    return results
-
-
-def report(results):
-    for (connections, target), rounds in results.items():
-        cells = []
-        for key, label in (("p50_us", "p50 us"), ("p99_us", "p99 us"), ("rate", "requests/s")):
-            values = sorted(row[key] for row in rounds)
-            cells.append(
-                f"{label} {statistics.median(values):.0f} ({values[0]:.0f} to {values[-1]:.0f})"
-            )
-        print(f"{connections:3} connections, {target:5}: " + ", ".join(cells))
 
 
 def main():
@@ -90,33 +65,32 @@ def main():
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--port", type=int, default=18981, help="of nginx")
     parser.add_argument("--encoding", default="base64", choices=["base64", "float"])
+    parser.add_argument("--history", type=pathlib.Path)
     args = parser.parse_args()
 
     body = {"input": TEXT, "encoding_format": args.encoding}
-    server = RunningServer(args.sprat, args.model)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         os.chmod(folder, 0o755)  # nginx's worker runs as another user
+        engine = engine_alone(args, folder)
+        server = RunningServer(args.sprat, args.model)
         answer = server.post("/v1/embeddings", body)
         nginx = start_nginx(folder, answer.body, args.port)
         script = folder / "post.lua"
-        script.write_text(
-            'wrk.method = "POST"\nwrk.headers["Content-Type"] = "application/json"\n'
-            f"wrk.body = [==[{json.dumps(body)}]==]\n"
-        )
+        write_post(script, body)
         time.sleep(0.5)
         targets = {
             "nginx": f"http://127.0.0.1:{args.port}/",
             "sprat": f"http://127.0.0.1:{server.port}/v1/embeddings",
         }
+        print(f"{args.model}, {args.encoding}: body of {len(answer.body)} bytes; engine: {engine}")
         try:
-            results = measure(args, targets, script)
+            results = load_alternately(targets, (1, 64), args.rounds, args.seconds, script)
         finally:
             nginx.terminate()
             nginx.wait()
             server.close()
-    print(f"body {len(answer.body)} bytes, {args.rounds} rounds of {args.seconds} s, wrk -t1")
-    report(results)
+    remember(args.history, body_bytes=len(answer.body), engine=engine, results=results)
 
 
 if __name__ == "__main__":

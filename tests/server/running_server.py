@@ -14,10 +14,10 @@ import time
 class RunningServer:
     """`sprat serve` on a free port of the loopback interface, until close()."""
 
-    def __init__(self, program, model, *options, wait=True, environment=None):
+    def __init__(self, program, model, *options, wait=True, environment=None, prefix=()):
         models = [] if "--model" in options else ["--model", f"m={model}"]
         self.process = subprocess.Popen(
-            [program, "serve", *models, "--port", "0", *map(str, options)],
+            [*prefix, program, "serve", *models, "--port", "0", *map(str, options)],
             stderr=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **(environment or {})},
