@@ -16,11 +16,12 @@ struct AttentionArguments {
   bool alone;           // one sequence: its item is known without reading it
 };
 
-// kKeyRows keys (or values) of one head; rows past the sequence become zero.
+// kRows keys (or values) of one head; rows past the sequence become zero.
+template <uint32_t kRows>
 __device__ inline void CopyKeys(const AttentionArguments& a, const AttentionItem& item,
                                 uint32_t column, uint32_t first, uint32_t to) {
 #pragma unroll
-  for (uint32_t i = threadIdx.x; i < kKeyRows * 4; i += kAttentionThreads) {
+  for (uint32_t i = threadIdx.x; i < kRows * 4; i += 2 * kRows) {
     const uint32_t row = i / 4, chunk = i % 4;
     const bool wanted = first + row < item.length;
     const uint32_t token = item.first + (wanted ? first + row : 0);
@@ -29,11 +30,11 @@ __device__ inline void CopyKeys(const AttentionArguments& a, const AttentionItem
   }
 }
 
-// Block x has item x / kHeads and head x % kHeads; its warps have 16 queries each.
-template <int kBlocksAtOnce>
-__global__ void __launch_bounds__(kAttentionThreads, kBlocksAtOnce)
-    Attention(AttentionArguments a) {
-  __shared__ __align__(128) uint16_t shared[2][2][kKeyRows * kHead];  // buffer, keys or values
+// Block x has item x / kHeads and head x % kHeads; its warps have 16 queries each, and keys come
+// kRows at a time.
+template <uint32_t kRows, int kBlocksAtOnce>
+__global__ void __launch_bounds__(2 * kRows, kBlocksAtOnce) Attention(AttentionArguments a) {
+  __shared__ __align__(128) uint16_t shared[2][2][kRows * kHead];  // buffer, keys or values
   LetNextStart(a.early);
   WaitForPrevious();
   LetNextStart(!a.early);
@@ -51,10 +52,11 @@ __global__ void __launch_bounds__(kAttentionThreads, kBlocksAtOnce)
   }
   const uint32_t column = blockIdx.x % kHeads * kHead;
   const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const uint32_t blocks = (item.length + kKeyRows - 1) / kKeyRows;
+  const uint32_t blocks = (item.length + kRows - 1) / kRows;
   const auto fetch = [&](uint32_t block) {
-    CopyKeys(a, item, kHidden + column, block * kKeyRows, SharedAddress(shared[block % 2][0]));
-    CopyKeys(a, item, 2 * kHidden + column, block * kKeyRows, SharedAddress(shared[block % 2][1]));
+    CopyKeys<kRows>(a, item, kHidden + column, block * kRows, SharedAddress(shared[block % 2][0]));
+    CopyKeys<kRows>(a, item, 2 * kHidden + column, block * kRows,
+                    SharedAddress(shared[block % 2][1]));
     CommitCopies();
   };
   fetch(0);
@@ -78,8 +80,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kBlocksAtOnce)
     }
     __syncthreads();
 #pragma unroll 1
-    for (uint32_t step = 0; busy && step < kKeyRows; step += kKeyStep) {
-      const uint32_t first = block * kKeyRows + step;
+    for (uint32_t step = 0; busy && step < kRows; step += kKeyStep) {
+      const uint32_t first = block * kRows + step;
       if (first >= item.length) break;
       const uint32_t keys = SharedAddress(shared[block % 2][0]) + HeadOffset(step, 0);
       const uint32_t values = SharedAddress(shared[block % 2][1]) + HeadOffset(step, 0);
@@ -104,14 +106,17 @@ cudaError_t LaunchAttention(const LaunchContext& context) {
                                      .rows = context.buffers.rows,
                                      .early = context.early,
                                      .alone = context.request.sequences == 1};
+  const auto launch = [&](void (*kernel)(AttentionArguments), unsigned threads) {
+    return Launch(
+        kernel,
+        {.grid = dim3(context.items * kHeads), .threads = threads, .overlap = context.overlap},
+        context.stream, arguments);
+  };
   // Many blocks a multiprocessor hide each other's latency; a few run faster with more registers.
-  void (*const kernel)(AttentionArguments) =
-      context.items * kHeads > kManyBlocks ? Attention<5> : Attention<1>;
-  return Launch(kernel,
-                {.grid = dim3(context.items * kHeads),
-                 .threads = kAttentionThreads,
-                 .overlap = context.overlap},
-                context.stream, arguments);
+  if (context.items * kHeads <= kManyBlocks)
+    return launch(Attention<kQueryRows, 1>, 2 * kQueryRows);
+  if (context.longest > kShortRows) return launch(Attention<kQueryRows, 5>, 2 * kQueryRows);
+  return launch(Attention<kShortRows, 10>, 2 * kShortRows);
 }
 
 }  // namespace sprat::gpu

@@ -153,6 +153,7 @@ LaunchContext GraphPath::Context(const Slot& slot, const RequestLayout& layout) 
                         .tokens = layout.tokens,
                         .sequences = layout.sequences,
                         .items = layout.Items(),
+                        .longest = layout.tokens,
                         .tile_rows = std::min(RowTokens(layout.tokens), tile_rows_),
                         .pooling = options_.pooling,
                         .eps = eps_,
@@ -256,6 +257,7 @@ Result<void> GraphPath::Enqueue(const TokenBatch& batch, const Piece& piece, con
   const RequestLayout layout{.tokens = piece.tokens, .sequences = piece.sequences()};
   LaunchContext context = Context(slot, layout);
   context.items = WriteRequest(batch, piece, form, layout, {slot.request.get(), layout.Bytes()});
+  context.longest = Longest(batch, piece);
   Result<void> done = Check(cudaMemcpyAsync(buffers_.request, slot.request.get(), layout.Bytes(),
                                             cudaMemcpyHostToDevice, stream_.get()),
                             "copying a batch to the device");
@@ -310,6 +312,7 @@ Result<void> GraphPath::Repeat(const TokenBatch& batch) {
     const RequestLayout layout{.tokens = pieces_[i].tokens, .sequences = pieces_[i].sequences()};
     LaunchContext context = Context(slot, layout);
     context.items = reinterpret_cast<const RequestHeader*>(slot.request.get())->items;
+    context.longest = Longest(batch, pieces_[i]);
     Result<void> done = Check(cudaMemcpyAsync(buffers_.request, slot.request.get(), layout.Bytes(),
                                               cudaMemcpyHostToDevice, stream_.get()),
                               "copying a batch to the device");

@@ -1,224 +1,11 @@
 #include "gpu/grid_layers.h"
 
+#include "gpu/grid_tools.cuh"
 #include "gpu/kernel_tools.cuh"
 #include "gpu/launch.cuh"
 
 namespace sprat::gpu::grid {
 namespace {
-
-constexpr uint32_t kPatience{2'000'000};  // tries of all waits of a thread together
-
-// --- Memory --------------------------------------------------------------------------------------
-__device__ inline uint4 LoadRelaxed(const uint32_t* at) {
-  uint4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(at)
-               : "memory");
-  return v;
-}
-__device__ inline uint32_t LoadRelaxedWord(const uint32_t* at) {
-  uint32_t v;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
-  return v;
-}
-__device__ inline void StoreRelaxed(uint32_t* at, uint32_t v) {
-  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory");
-}
-__device__ inline void StoreRelaxed(uint32_t* at, uint4 v) {
-  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x), "r"(v.y),
-               "r"(v.z), "r"(v.w)
-               : "memory");
-}
-__device__ inline bool Unset(const uint4& v) {
-  return v.x == kUnset || v.y == kUnset || v.z == kUnset || v.w == kUnset;
-}
-__device__ inline uint32_t Transpose(uint32_t x) {  // of an 8x8 matrix of f16
-  uint32_t y;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-  return y;
-}
-__device__ inline float ReciprocalRoot(float x) {
-  float y;
-  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// What every part of a block's work needs. Lane 4g + q.
-struct Block {
-  const GridArguments& a;
-  Assignment assignment;
-  std::byte* shared;
-  uint32_t warp, lane, g, q;
-  uint32_t patience;
-
-  __device__ uint32_t* At(Exchange exchange, uint32_t layer, uint32_t slice, uint32_t tile,
-                          uint32_t tiles) const {
-    return a.exchange + ExchangeAt(exchange, layer, slice, tile, tiles);
-  }
-  __device__ void Expired() {
-    patience = 0;
-    atomicCAS(a.failure, 0, 1 + blockIdx.x);
-  }
-};
-
-// Waits until this lane's words of kCount slices, from `first` on, are set. x[i * tiles + t].
-template <uint32_t kTiles, uint32_t kCount>
-__device__ inline void Receive(Block& b, Exchange exchange, uint32_t layer, uint32_t first,
-                               uint4 (&x)[kCount * kTiles]) {
-  const uint32_t* at = b.At(exchange, layer, first, 0, kTiles) + 4 * b.lane;
-  bool unset;
-#pragma unroll 1
-  do {
-    unset = false;
-#pragma unroll
-    for (uint32_t i = 0; i < kCount * kTiles; ++i) x[i] = LoadRelaxed(at + i * kSliceWords);
-#pragma unroll
-    for (uint32_t i = 0; i < kCount * kTiles; ++i) unset |= Unset(x[i]);
-    if (unset && b.patience > 0 && --b.patience == 0) b.Expired();
-  } while (unset && b.patience > 0);
-  __syncwarp();
-}
-
-// --- Weights -------------------------------------------------------------------------------------
-__device__ inline void StartWeights(const Block& b, uint32_t barriers) {
-  const uint32_t bytes = StageBytes(b.assignment.role);
-  const uint32_t to = SharedAddress(b.shared);
-#pragma unroll 1
-  for (uint32_t stage = 0; stage < b.assignment.Stages(); ++stage) {
-    if (b.assignment.Layer(stage) >= b.a.layers) break;
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barriers + 8 * stage),
-        "r"(bytes)
-        : "memory");
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-            "r"(to + stage * bytes),
-        "l"(b.a.weights + StageAt(blockIdx.x, stage)), "r"(bytes), "r"(barriers + 8 * stage)
-        : "memory");
-  }
-}
-__device__ inline void WaitForWeights(Block& b, uint32_t barrier) {
-  uint32_t done = 0;
-#pragma unroll 1
-  while (done == 0 && b.patience > 0) {
-    asm volatile(
-        "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; "
-        "selp.u32 %0, 1, 0, p;}"
-        : "=r"(done)
-        : "r"(barrier)
-        : "memory");
-    if (done == 0 && --b.patience == 0) b.Expired();
-  }
-}
-// This warp's fragments of one product.
-template <uint32_t kFragments>
-__device__ inline void LoadFragments(const Block& b, const std::byte* product,
-                                     uint32_t (&weights)[kFragments][4]) {
-  const uint4* from =
-      reinterpret_cast<const uint4*>(product + b.warp * kFragments * kFragmentBytes) + b.lane;
-#pragma unroll
-  for (uint32_t i = 0; i < kFragments; ++i) {
-    const uint4 v = from[32 * i];
-    weights[i][0] = v.x;
-    weights[i][1] = v.y;
-    weights[i][2] = v.z;
-    weights[i][3] = v.w;
-  }
-}
-
-// --- Products ------------------------------------------------------------------------------------
-// This warp's share of one 16-row tile: kSteps fragments times slices of one token tile.
-template <uint32_t kTiles, uint32_t kSteps, uint32_t kFragments>
-__device__ inline float4 Multiply(const uint32_t (&weights)[kFragments][4], uint32_t first,
-                                  const uint4 (&x)[kSteps / 2 * kTiles], uint32_t tile) {
-  float sums[2][4] = {};
-#pragma unroll
-  for (uint32_t step = 0; step < kSteps; step += 2) {
-    const uint4& v = x[step / 2 * kTiles + tile];
-    Mma(sums[0], weights[first + step], v.x, v.y);
-    Mma(sums[1], weights[first + step + 1], v.z, v.w);
-  }
-  return make_float4(sums[0][0] + sums[1][0], sums[0][1] + sums[1][1], sums[0][2] + sums[1][2],
-                     sums[0][3] + sums[1][3]);
-}
-// Partial sums: [warp][tile of rows][tile of tokens][lane].
-template <uint32_t kTiles, uint32_t kRowTiles>
-struct Partials {
-  float4* at;
-
-  __device__ void Store(const Block& b, uint32_t row_tile, uint32_t tile, float4 v) const {
-    at[((b.warp * kRowTiles + row_tile) * kTiles + tile) * 32 + b.lane] = v;
-  }
-  // Row 8 * half + g of a tile, tokens 2q and 2q + 1.
-  __device__ float2 Sum(const Block& b, uint32_t row_tile, uint32_t tile, uint32_t half) const {
-    float x[kWarps], y[kWarps];
-#pragma unroll
-    for (uint32_t w = 0; w < kWarps; ++w) {
-      const float4* from = at + ((w * kRowTiles + row_tile) * kTiles + tile) * 32 + b.lane;
-      const float2 v = reinterpret_cast<const float2*>(from)[half];
-      x[w] = v.x;
-      y[w] = v.y;
-    }
-    return make_float2(SumOverWarps(x), SumOverWarps(y));
-  }
-};
-
-// --- Statistics of tokens ------------------------------------------------------------------------
-// {sum, sum of squares} of each warp's slice: [warp][token].
-template <uint32_t kTiles>
-struct Statistics {
-  float2* at;
-
-  __device__ void Store(const Block& b, uint32_t tile, const uint4& slice) const {
-    float sum = 0.0f, squares = 0.0f;
-    const uint32_t words[4] = {slice.x, slice.y, slice.z, slice.w};
-#pragma unroll
-    for (uint32_t c = 0; c < 4; ++c) {
-      const float2 v = UnpackHalves(words[c]);
-      sum += v.x + v.y;
-      squares = fmaf(v.y, v.y, fmaf(v.x, v.x, squares));
-    }
-#pragma unroll
-    for (uint32_t mask = 1; mask <= 2; mask *= 2) {
-      sum += __shfl_xor_sync(~0u, sum, mask);
-      squares += __shfl_xor_sync(~0u, squares, mask);
-    }
-    if (b.q == 0) at[b.warp * kTiles * kTile + tile * kTile + b.g] = make_float2(sum, squares);
-  }
-  // {mean, scale} of tokens 2q and 2q + 1 of a tile.
-  __device__ float4 Get(const Block& b, uint32_t tile) const {
-    float s[2][kWarps], ss[2][kWarps];
-#pragma unroll
-    for (uint32_t w = 0; w < kWarps; ++w) {
-      const float4 v =
-          *reinterpret_cast<const float4*>(at + w * kTiles * kTile + tile * kTile + 2 * b.q);
-      s[0][w] = v.x;
-      ss[0][w] = v.y;
-      s[1][w] = v.z;
-      ss[1][w] = v.w;
-    }
-    float mean[2], scale[2];
-#pragma unroll
-    for (uint32_t i = 0; i < 2; ++i) {
-      mean[i] = SumOverWarps(s[i]) * (1.0f / kHidden);
-      const float variance = fmaf(-mean[i], mean[i], SumOverWarps(ss[i]) * (1.0f / kHidden));
-      scale[i] = ReciprocalRoot(fmaxf(variance, 0.0f) + b.a.eps);
-    }
-    return make_float4(mean[0], scale[0], mean[1], scale[1]);
-  }
-};
-__device__ inline float Folded(float product, float mean, float scale, float2 sum_bias) {
-  return fmaf(scale, fmaf(-mean, sum_bias.x, product), sum_bias.y);
-}
-
-template <uint32_t kTiles>
-__device__ inline void Unset(const Block& b, Exchange exchange, uint32_t layer, uint32_t slice) {
-  uint32_t* at = b.a.other + ExchangeAt(exchange, layer, slice, 0, kTiles);
-  for (uint32_t i = threadIdx.x; i < kTiles * kSliceWords / 4; i += kThreads) {
-    StoreRelaxed(at + 4 * i, make_uint4(kUnset, kUnset, kUnset, kUnset));
-  }
-}
 
 // --- Attention -----------------------------------------------------------------------------------
 // Words of q, k, v: [part][tile][chunk of 8 columns][lane].
@@ -297,12 +84,16 @@ __device__ inline void AttendHead(const Block& b, const uint32_t* operands, uint
 template <uint32_t kTiles>
 __device__ inline void RunAttention(Block& b) {
   constexpr SharedLayout kShared{SharedOf(Role::kAttention, kTiles)};
-  constexpr uint32_t kRowTiles{kQkvProduct.tiles};
-  const Partials<kTiles, kRowTiles> partials{
-      reinterpret_cast<float4*>(b.shared + kShared.partials)};
+  constexpr uint32_t kRowTiles{kQkvProduct.tiles}, kSteps{kQkvProduct.steps};
+  constexpr uint32_t kSplits{kQkvProduct.Splits()}, kSlices{kSteps / 2};
+  const Partials<kTiles, kRowTiles, kSplits> partials{
+      reinterpret_cast<float2*>(b.shared + kShared.partials)};
   const Statistics<kTiles> statistics{reinterpret_cast<float2*>(b.shared + kShared.statistics)};
+  uint4* slices = reinterpret_cast<uint4*>(b.shared + kShared.slices);
   uint32_t* operands = reinterpret_cast<uint32_t*>(b.shared + kShared.operands);
   const uint32_t barriers = SharedAddress(b.shared + kShared.barriers);
+  // A warp has a quarter of the columns of q, k or v, then 8 of their rows.
+  const uint32_t part = b.warp / kSplits, split = b.warp % kSplits;
 #pragma unroll 1
   for (uint32_t stage = 0; stage < b.assignment.Stages(); ++stage) {
     const uint32_t layer = b.assignment.Layer(stage);
@@ -310,7 +101,7 @@ __device__ inline void RunAttention(Block& b) {
     const std::byte* weights_at = b.shared + stage * StageBytes(Role::kAttention);
     const float2* constants =
         reinterpret_cast<const float2*>(weights_at + StageConstantsAt(Role::kAttention));
-    uint32_t weights[2 * kRowTiles][4];
+    uint32_t weights[kRowTiles * kSteps][4];
     WaitForWeights(b, barriers + 8 * stage);
     LoadFragments(b, weights_at, weights);
     Unset<kTiles>(b, Exchange::kContext, layer, b.assignment.part);
@@ -318,23 +109,31 @@ __device__ inline void RunAttention(Block& b) {
     Receive<kTiles, 1>(b, Exchange::kX, layer, b.warp, x);
 #pragma unroll
     for (uint32_t t = 0; t < kTiles; ++t) {
-      statistics.Store(b, t, x[t]);
-#pragma unroll
-      for (uint32_t r = 0; r < kRowTiles; ++r) {
-        partials.Store(b, r, t, Multiply<kTiles, 2>(weights, 2 * r, x, t));
-      }
+      slices[(b.warp * kTiles + t) * 32 + b.lane] = x[t];
     }
     __syncthreads();
-    // A warp has 8 columns of q, k or v; values keep tokens in pairs, the others columns.
-    const uint32_t part = b.warp / 4, chunk = b.warp % 4;
+    uint4 mine[kSlices * kTiles];
+#pragma unroll
+    for (uint32_t i = 0; i < kSlices * kTiles; ++i) {
+      mine[i] = slices[(split * kSlices * kTiles + i) * 32 + b.lane];
+    }
+#pragma unroll
+    for (uint32_t t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (uint32_t r = 0; r < kRowTiles; ++r) {
+        partials.Store(b, r, t, Multiply<kTiles, kSteps>(weights, kSteps * r, mine, t));
+      }
+      statistics.Store(b, t, x[t]);
+    }
+    __syncthreads();
     const float2 sum_bias = constants[b.warp * 8 + b.g];
 #pragma unroll
     for (uint32_t t = 0; t < kTiles; ++t) {
-      const float2 v = partials.Sum(b, b.warp / 2, t, b.warp % 2);
+      const float2 v = partials.Sum(b, part * kSplits, split / 2, t, split % 2);
       const float4 s = statistics.Get(b, t);
       uint32_t word = PackHalves(Folded(v.x, s.x, s.y, sum_bias), Folded(v.y, s.z, s.w, sum_bias));
-      if (part != 2) word = Transpose(word);
-      operands[((part * kTiles + t) * 4 + chunk) * 32 + b.lane] = word;
+      if (part != 2) word = Transpose(word);  // values keep tokens in pairs, the others columns
+      operands[((part * kTiles + t) * 4 + split) * 32 + b.lane] = word;
     }
     __syncthreads();
     if (b.warp == 0) AttendHead<kTiles>(b, operands, layer);
@@ -378,8 +177,8 @@ template <uint32_t kTiles>
 __device__ inline void RunOutput(Block& b) {
   constexpr SharedLayout kShared{SharedOf(Role::kOutput, kTiles)};
   const auto partials = [&](uint32_t i) {
-    return Partials<kTiles, 1>{reinterpret_cast<float4*>(b.shared + kShared.partials) +
-                               i * kWarps * kTiles * 32};
+    return Partials<kTiles, 1, kWarps>{reinterpret_cast<float2*>(b.shared + kShared.partials) +
+                                       i * kWarps * kTiles * 64};
   };
   const auto statistics = [&](uint32_t i) {
     return Statistics<kTiles>{reinterpret_cast<float2*>(b.shared + kShared.statistics) +
@@ -416,7 +215,7 @@ __device__ inline void RunOutput(Block& b) {
     }
     __syncthreads();
     if (finishes) {
-      const float2 v = partials(0).Sum(b, 0, tile, half);
+      const float2 v = partials(0).Sum(b, 0, 0, tile, half);
       const float4 s = statistics(0).Get(b, tile);
       raw.x = AddResidual(v.x, raw.x, s.x, s.y, constants[0]);
       raw.y = AddResidual(v.y, raw.y, s.z, s.w, constants[0]);
@@ -435,7 +234,7 @@ __device__ inline void RunOutput(Block& b) {
     }
     __syncthreads();
     if (finishes) {
-      const float2 v = partials(1).Sum(b, 0, tile, half);
+      const float2 v = partials(1).Sum(b, 0, 0, tile, half);
       const float4 s = statistics(1).Get(b, tile);
       raw.x = AddResidual(v.x, raw.x, s.x, s.y, constants[kOutputColumns]);
       raw.y = AddResidual(v.y, raw.y, s.z, s.w, constants[kOutputColumns]);
@@ -455,9 +254,9 @@ __device__ inline void RunUp(Block& b) {
   for (uint32_t layer = 0; layer < b.a.layers; ++layer) {
     // A buffer is written again two layers later, after a barrier behind its last reader.
     const uint32_t buffer = layer % 2;
-    const Partials<kTiles, kRowTiles> partials{
-        reinterpret_cast<float4*>(b.shared + kShared.partials) +
-        buffer * kWarps * kRowTiles * kTiles * 32};
+    const Partials<kTiles, kRowTiles, kWarps> partials{
+        reinterpret_cast<float2*>(b.shared + kShared.partials) +
+        buffer * kWarps * kRowTiles * kTiles * 64};
     const Statistics<kTiles> statistics{reinterpret_cast<float2*>(b.shared + kShared.statistics) +
                                         buffer * kWarps * kTiles * kTile};
     const std::byte* weights_at = b.shared + layer * StageBytes(Role::kUp);
@@ -469,18 +268,21 @@ __device__ inline void RunUp(Block& b) {
     Receive<kTiles, 1>(b, Exchange::kY, layer, b.warp, x);
 #pragma unroll
     for (uint32_t t = 0; t < kTiles; ++t) {
-      statistics.Store(b, t, x[t]);
+      float4 products[kRowTiles];
 #pragma unroll
       for (uint32_t r = 0; r < kRowTiles; ++r) {
-        partials.Store(b, r, t, Multiply<kTiles, 2>(weights, 2 * r, x, t));
+        products[r] = Multiply<kTiles, 2>(weights, 2 * r, x, t);
       }
+      statistics.Store(b, t, x[t]);  // while the products are on their way
+#pragma unroll
+      for (uint32_t r = 0; r < kRowTiles; ++r) partials.Store(b, r, t, products[r]);
     }
     __syncthreads();
     if (task_tile >= kTiles) continue;
     const uint32_t row = 16 * row_tile + 8 * half;
     const float2 sum_bias =
         reinterpret_cast<const float2*>(weights_at + StageConstantsAt(Role::kUp))[row + b.g];
-    const float2 v = partials.Sum(b, row_tile, task_tile, half);
+    const float2 v = partials.Sum(b, 0, row_tile, task_tile, half);
     const float4 s = statistics.Get(b, task_tile);
     SendColumns<kTiles>(
         b, Exchange::kInner, layer, b.assignment.part * kUpColumns + row, task_tile,

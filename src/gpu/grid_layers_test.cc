@@ -3,6 +3,7 @@
 //
 //   grid_tests                                     cases that need no files
 //   grid_tests --model DIR --golden minilm.jsonl   and parity on real weights
+//   grid_tests --sanitize                          few launches, for compute-sanitizer
 //   grid_tests --model DIR --bench                 times only, as docs/gpu-spike.md reports them
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -284,6 +285,22 @@ int Bench(const Loaded& model) {
   return 0;
 }
 
+// Under a checker a launch takes long: few of them, and no twin.
+int Sanitize() {
+  const Loaded model = LoadRandom(2);
+  Runner runner = model.MakeRunner();
+  for (const uint32_t tokens : {5u, 16u}) {
+    const TokenBatch batch = RandomBatch({tokens}, kVocabulary, tokens);
+    ExchangeMemory exchange = MemoryFor(tokens);
+    model.ends.Start(batch.Sequence(0), exchange);
+    runner.Prepare(exchange, tokens);
+    for (int i = 0; i < 3; ++i) runner.Launch();
+    const uint32_t failure = runner.Finish(exchange);
+    fmt::print("{} tokens: {}\n", tokens, failure == 0 ? "done" : "a wait expired");
+  }
+  return 0;
+}
+
 int RunCases(const std::string& directory, const std::string& golden) {
   const Loaded random = LoadRandom(6);
   std::vector<std::pair<const char*, std::function<std::string()>>> cases = {
@@ -330,10 +347,11 @@ int RunCases(const std::string& directory, const std::string& golden) {
 int main(int argc, char** argv) {
   using namespace sprat::gpu;
   std::string model, golden;
-  bool bench = false;
+  bool bench = false, sanitize = false;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--bench") bench = true;
+    if (argument == "--sanitize") sanitize = true;
     if (argument == "--model" && i + 1 < argc) model = argv[++i];
     if (argument == "--golden" && i + 1 < argc) golden = argv[++i];
   }
@@ -348,6 +366,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   try {
+    if (sanitize) return grid::Sanitize();
     return bench ? grid::Bench(grid::LoadDirectory(model)) : grid::RunCases(model, golden);
   } catch (const grid::Failure& failure) {
     fmt::print("FAILED {}\n", failure.why);

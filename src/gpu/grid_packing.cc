@@ -86,24 +86,36 @@ Result<LayerTensors> ReadLayer(const ReadTensor& read, uint32_t layer) {
   return t;
 }
 
-// Rows of a matrix, `columns` wide, as the fragments of `product` at `fragments`.
+Error BeyondHalf(float value) {
+  return Error(ErrorCode::kUnsupported,
+               fmt::format("a weight times its LayerNorm's is {}, beyond the range of f16 (65504) "
+                           "that the GPU uses",
+                           value));
+}
+
+// 16 x 16 values, `stride` apart from row to row, as one fragment.
+Result<void> PackFragment(const float* values, uint32_t stride, std::byte* fragment) {
+  for (uint32_t i = 0; i < kFragment * kFragment; ++i) {
+    const uint32_t row = i / kFragment, column = i % kFragment;
+    const float value = values[size_t{row} * stride + column];
+    if (!(std::abs(value) <= kLargestHalf)) return BeyondHalf(value);
+    const uint16_t half = ToHalf(value);
+    std::memcpy(fragment + 2 * FragmentOffset(row, column), &half, sizeof half);
+  }
+  return {};
+}
+
+// Rows of a matrix as the fragments of `product` at `fragments`.
 Result<void> PackFragments(const Values& rows, const Product& product, std::byte* fragments) {
-  for (uint32_t row = 0; row < product.tiles * kFragment; ++row) {
-    for (uint32_t column = 0; column < product.Columns(); ++column) {
-      const float value = rows[size_t{row} * product.Columns() + column];
-      if (!(std::abs(value) <= kLargestHalf)) {
-        return Error(ErrorCode::kUnsupported,
-                     fmt::format("a weight times its LayerNorm's is {}, beyond the range of f16 "
-                                 "(65504) that the GPU uses",
-                                 value));
-      }
-      const uint32_t step = column / kFragment;
-      const uint32_t fragment =
-          product.FragmentAt(step / product.steps, row / kFragment, step % product.steps);
-      const uint16_t half = ToHalf(value);
-      std::memcpy(fragments + size_t{fragment} * kFragmentBytes +
-                      2 * FragmentOffset(row % kFragment, column % kFragment),
-                  &half, sizeof half);
+  const uint32_t columns = product.Columns();
+  for (uint32_t warp = 0; warp < kWarps; ++warp) {
+    for (uint32_t i = 0; i < product.tiles * product.steps; ++i) {
+      const uint32_t tile = i / product.steps, step = i % product.steps;
+      const size_t row = size_t{product.Tile(warp, tile)} * kFragment;
+      const float* values = rows.data() + row * columns + product.Step(warp, step) * kFragment;
+      std::byte* to = fragments + size_t{product.FragmentAt(warp, tile, step)} * kFragmentBytes;
+      const Result<void> packed = PackFragment(values, columns, to);
+      if (!packed.ok()) return packed;
     }
   }
   return {};

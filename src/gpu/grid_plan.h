@@ -120,23 +120,36 @@ constexpr uint32_t FragmentOffset(uint32_t row, uint32_t column) {
 inline constexpr uint32_t kFragment{16};
 inline constexpr uint32_t kFragmentBytes{2 * kFragment * kFragment};
 
-// A product of a block: `tiles` x 16 rows of a matrix, all its columns. Warp w multiplies columns
-// w * steps * 16 and on; its fragments follow each other, rows outside, columns inside.
+// A product of a block: the warps form `groups`, each with `tiles` x 16 rows of the matrix; in a
+// group, each has `steps` x 16 of the columns. A warp's fragments follow each other, rows outside,
+// columns inside.
 struct Product {
+  uint32_t groups;
   uint32_t tiles;
   uint32_t steps;
 
-  constexpr uint32_t Fragments() const { return kWarps * tiles * steps; }
+  constexpr uint32_t Splits() const { return kWarps / groups; }  // warps that share rows
+  constexpr uint32_t Tile(uint32_t warp, uint32_t tile) const {
+    return warp / Splits() * tiles + tile;
+  }
+  constexpr uint32_t Step(uint32_t warp, uint32_t step) const {
+    return warp % Splits() * steps + step;
+  }
   constexpr uint32_t FragmentAt(uint32_t warp, uint32_t tile, uint32_t step) const {
     return (warp * tiles + tile) * steps + step;
   }
-  constexpr uint32_t Columns() const { return kWarps * steps * kFragment; }
+  constexpr uint32_t Fragments() const { return kWarps * tiles * steps; }
+  constexpr uint32_t Rows() const { return groups * tiles * kFragment; }
+  constexpr uint32_t Columns() const { return Splits() * steps * kFragment; }
 };
-inline constexpr Product kQkvProduct{.tiles = 3 * kHead / kFragment, .steps = 2};
-inline constexpr Product kOutProduct{.tiles = 1, .steps = 2};
-inline constexpr Product kUpProduct{.tiles = kUpColumns / kFragment, .steps = 2};
-inline constexpr Product kDownProduct{.tiles = 1, .steps = 8};
-static_assert(kQkvProduct.Columns() == kHidden && kDownProduct.Columns() == kFfn);
+inline constexpr Product kQkvProduct{.groups = 3, .tiles = 2, .steps = 6};  // query, key, value
+inline constexpr Product kOutProduct{.groups = 1, .tiles = 1, .steps = 2};
+inline constexpr Product kUpProduct{.groups = 1, .tiles = 2, .steps = 2};
+inline constexpr Product kDownProduct{.groups = 1, .tiles = 1, .steps = 8};
+static_assert(kQkvProduct.Rows() == 3 * kHead && kOutProduct.Rows() == kOutputColumns &&
+              kUpProduct.Rows() == kUpColumns && kDownProduct.Rows() == kOutputColumns);
+static_assert(kQkvProduct.Columns() == kHidden && kOutProduct.Columns() == kHidden &&
+              kUpProduct.Columns() == kHidden && kDownProduct.Columns() == kFfn);
 
 // LayerNorm is folded into the product that reads it: with W' = W diag(gamma) and mean, scale of a
 // token, LN(x) W^T + b = scale (x W'^T - mean s) + c, s the row sums of W' as rounded to f16 and
@@ -184,16 +197,21 @@ inline constexpr size_t kWeightBytes{size_t{kBlocks} * kBlockStride};
 
 // --- The order of additions ----------------------------------------------------------------------
 // Of one warp's product: even steps into one accumulator, odd steps into another, then their sum.
-// Of the warps' partial sums, and of their shares of a token's sum and sum of squares:
-constexpr float SumOverWarps(const float (&p)[kWarps]) {
-  const auto chain = [&p](uint32_t j) { return (p[j] + p[j + 4]) + p[j + 8]; };
-  return (chain(0) + chain(1)) + (chain(2) + chain(3));
+// Of the partial sums of the warps that share rows, and of the slices' shares of a token's sum and
+// sum of squares: every fourth into one sum, from the left, then their sum in pairs.
+template <uint32_t kCount>
+constexpr float SumPartials(const float (&p)[kCount]) {
+  static_assert(kCount % 4 == 0);
+  float chains[4] = {p[0], p[1], p[2], p[3]};
+  for (uint32_t i = 4; i < kCount; ++i) chains[i % 4] += p[i];
+  return (chains[0] + chains[1]) + (chains[2] + chains[3]);
 }
 
 // --- Shared memory -------------------------------------------------------------------------------
 // After the weights, in this order; places in bytes.
 struct SharedLayout {
-  uint32_t partials;    // f32 accumulators: [buffer][warp][tile of rows][tile of tokens][lane] x 4
+  uint32_t slices;      // kAttention: what the warps received, [slice][tile of tokens]
+  uint32_t partials;    // pairs of f32: [buffer][warp][tile of rows][tile of tokens][half][lane]
   uint32_t statistics;  // {sum, sum of squares}: [buffer][warp][token]
   uint32_t operands;    // kAttention: q, k, v as [part][tile][chunk of 8][lane] words
   uint32_t barriers;    // one a stage
@@ -207,7 +225,8 @@ constexpr uint32_t PartialTiles(Role role) {
 constexpr uint32_t Buffers(Role role) { return role == Role::kAttention ? 1 : 2; }
 constexpr SharedLayout SharedOf(Role role, uint32_t tiles) {
   SharedLayout layout{};
-  layout.partials = BlockBytes(role);
+  layout.slices = BlockBytes(role);
+  layout.partials = layout.slices + (role == Role::kAttention ? kWarps * tiles * 512 : 0);
   layout.statistics = layout.partials + Buffers(role) * kWarps * PartialTiles(role) * tiles * 512;
   layout.operands = layout.statistics + Buffers(role) * kWarps * tiles * kTile * 8;
   layout.barriers = layout.operands + (role == Role::kAttention ? 3 * tiles * 4 * 32 * 4 : 0);

@@ -18,15 +18,9 @@ float Gelu(float x) { return 0.5f * x * (1.0f + std::erf(x * 0.70710678f)); }
 
 float Half(float x) { return FromHalf(ToHalf(x)); }
 
-float WeightAt(const std::byte* fragments, const Product& product, uint32_t row, uint32_t column) {
-  const uint32_t step = column / kFragment;
-  const uint32_t fragment =
-      product.FragmentAt(step / product.steps, row / kFragment, step % product.steps);
+float WeightAt(const std::byte* fragment, uint32_t row, uint32_t column) {
   uint16_t half = 0;
-  std::memcpy(&half,
-              fragments + size_t{fragment} * kFragmentBytes +
-                  2 * FragmentOffset(row % kFragment, column % kFragment),
-              sizeof half);
+  std::memcpy(&half, fragment + 2 * FragmentOffset(row, column), sizeof half);
   return FromHalf(half);
 }
 
@@ -126,22 +120,33 @@ std::vector<float> Ends::Finish(const ExchangeMemory& exchange, uint32_t layers,
 float GridTwin::Product(const Task& task, const grid::Product& product, size_t fragments_at,
                         uint32_t row, Exchange from, uint32_t token,
                         const ExchangeMemory& exchange) const {
-  float partials[kWarps];
+  std::vector<float> partials;
   for (uint32_t warp = 0; warp < kWarps; ++warp) {
+    const uint32_t tile = row / kFragment % product.tiles;
+    if (product.Tile(warp, tile) != row / kFragment) continue;
     float chains[2] = {};
     for (uint32_t step = 0; step < product.steps; ++step) {
+      const std::byte* fragment =
+          task.stage + fragments_at + product.FragmentAt(warp, tile, step) * kFragmentBytes;
       double sum = 0;
       for (uint32_t k = 0; k < kFragment; ++k) {
-        const uint32_t column = (warp * product.steps + step) * kFragment + k;
-        sum += static_cast<double>(WeightAt(task.stage + fragments_at, product, row, column)) *
+        const uint32_t column = product.Step(warp, step) * kFragment + k;
+        sum += static_cast<double>(WeightAt(fragment, row % kFragment, k)) *
                static_cast<double>(exchange.Get(from, task.layer, token, column));
       }
       float& chain = chains[step % 2];
       chain = static_cast<float>(static_cast<double>(chain) + sum);
     }
-    partials[warp] = chains[0] + chains[1];
+    partials.push_back(chains[0] + chains[1]);
   }
-  return SumOverWarps(partials);
+  if (partials.size() == 4) {
+    const float four[4] = {partials[0], partials[1], partials[2], partials[3]};
+    return SumPartials(four);
+  }
+  CHECK(partials.size() == kWarps);
+  float all[kWarps];
+  std::copy(partials.begin(), partials.end(), all);
+  return SumPartials(all);
 }
 
 GridTwin::Moments GridTwin::MomentsOf(Exchange from, uint32_t layer, uint32_t token,
@@ -161,8 +166,8 @@ GridTwin::Moments GridTwin::MomentsOf(Exchange from, uint32_t layer, uint32_t to
     sums[warp] = (s[0] + s[1]) + (s[2] + s[3]);
     squares[warp] = (ss[0] + ss[1]) + (ss[2] + ss[3]);
   }
-  const float mean = SumOverWarps(sums) * (1.0f / kHidden);
-  const float variance = std::fma(-mean, mean, SumOverWarps(squares) * (1.0f / kHidden));
+  const float mean = SumPartials(sums) * (1.0f / kHidden);
+  const float variance = std::fma(-mean, mean, SumPartials(squares) * (1.0f / kHidden));
   return {mean, 1.0f / std::sqrt(std::max(variance, 0.0f) + eps_)};
 }
 

@@ -157,13 +157,13 @@ inline constexpr uint32_t kTileColumns{128};  // of an output that needs no Laye
 inline constexpr uint32_t kTileCluster{2};
 static_assert(Rows(Matrix::kQkv) % kTileColumns == 0 && kFfn % kTileColumns == 0);
 
-// Attention: a block of 4 warps has 64 queries of one head of one sequence; keys come 64 at a time
-// and are added 32 at a time, with a running maximum.
-inline constexpr uint32_t kAttentionThreads{128};
+// Attention: a block has 64 queries of one head of one sequence, a warp for each 16; keys come as
+// many at a time and are added 32 at a time, with a running maximum. Where no sequence is longer
+// than kShortRows, a block has that many.
 inline constexpr uint32_t kQueryRows{64};
-inline constexpr uint32_t kKeyRows{64};
+inline constexpr uint32_t kShortRows{32};
 inline constexpr uint32_t kKeyStep{32};
-static_assert(kKeyRows % kKeyStep == 0 && kKeyStep % 16 == 0);
+static_assert(kQueryRows % kKeyStep == 0 && kShortRows % kKeyStep == 0 && kKeyStep % 16 == 0);
 
 // Work space is sized once for a piece of a batch: one tile of tokens for each of an H200's 132
 // multiprocessors, so that no product has a partly filled last wave.

@@ -20,6 +20,14 @@ void PlanPieces(const TokenBatch& batch, const PieceLimits& limits, std::vector<
   }
 }
 
+uint32_t Longest(const TokenBatch& batch, const Piece& piece) {
+  size_t longest = 0;
+  for (size_t i = piece.first; i < piece.end; ++i) {
+    longest = std::max(longest, batch.Sequence(i).size());
+  }
+  return static_cast<uint32_t>(longest);
+}
+
 uint32_t WriteRequest(const TokenBatch& batch, const Piece& piece, const ResultForm& form,
                       const RequestLayout& layout, std::span<std::byte> out) {
   CHECK(piece.tokens <= layout.tokens && piece.sequences() <= layout.sequences &&

@@ -30,6 +30,9 @@ struct PieceLimits {
 // tokens. Pure; reuses the memory of `pieces`.
 void PlanPieces(const TokenBatch& batch, const PieceLimits& limits, std::vector<Piece>& pieces);
 
+// Tokens of the longest sequence of `piece`.
+uint32_t Longest(const TokenBatch& batch, const Piece& piece);
+
 // Attention items of a sequence of S tokens.
 constexpr uint32_t Items(uint32_t length) { return (length + kQueryRows - 1) / kQueryRows; }
 

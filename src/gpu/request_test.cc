@@ -27,6 +27,8 @@ TEST(PlanPieces, FillsPiecesInOrder) {
   EXPECT_EQ(pieces[1].tokens, 5u);
   EXPECT_EQ(pieces[2].first, 4u);
   EXPECT_EQ(pieces[2].end, 5u);
+  EXPECT_EQ(Longest(batch, pieces[0]), 3u);
+  EXPECT_EQ(Longest(batch, pieces[1]), 4u);
 }
 
 TEST(WriteRequest, LaysOutWhatTheKernelsRead) {

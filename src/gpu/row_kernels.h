@@ -35,6 +35,7 @@ struct LaunchContext {
   uint32_t tokens;  // T, or the bucket it was rounded up to; rows beyond T hold nothing of meaning
   uint32_t sequences;  // B, or its bound
   uint32_t items;      // attention items, or their bound
+  uint32_t longest;    // tokens of the longest sequence, or their bound
   uint32_t tile_rows;  // tokens of a row tile: 16 or 32
   Pooling pooling;
   float eps;
