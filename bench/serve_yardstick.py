@@ -37,7 +37,7 @@ def start_nginx(folder, body, port):
           client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
           fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
           open_file_cache max=10; default_type application/json;
-          server {{ listen 127.0.0.1:{port}; error_page 405 =200 /body.json; }} }}"""
+          server {{ listen 127.0.0.1:{port}; error_page 405 =200 $uri; }} }}"""
     )
     return subprocess.Popen(["nginx", "-c", str(config)], stderr=subprocess.DEVNULL)
 
@@ -80,7 +80,7 @@ def main():
         write_post(script, body)
         time.sleep(0.5)
         targets = {
-            "nginx": f"http://127.0.0.1:{args.port}/",
+            "nginx": f"http://127.0.0.1:{args.port}/body.json",
             "sprat": f"http://127.0.0.1:{server.port}/v1/embeddings",
         }
         print(f"{args.model}, {args.encoding}: body of {len(answer.body)} bytes; engine: {engine}")

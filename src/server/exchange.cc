@@ -6,8 +6,6 @@
 
 #include <cerrno>
 
-#include "server/json_text.h"
-
 namespace sprat::server {
 namespace {
 
@@ -86,12 +84,6 @@ Task<Result<Embeddings>> Await(Exchange& exchange, Pending pending) {
   metrics.queue.Add(std::chrono::duration<double>(exchange.times.queue).count());
   metrics.tokenization.Add(std::chrono::duration<double>(exchange.times.tokenization).count());
   metrics.inference.Add(std::chrono::duration<double>(exchange.times.inference).count());
-  for (size_t i = 0; i < embeddings.rows(); ++i) {
-    if (AllFinite(embeddings.Row(i))) continue;
-    co_return Error(ErrorCode::kInternal, "the vector of input " + std::to_string(i) +
-                                              " holds NaN or infinity: the model's weights are "
-                                              "damaged, or the text overflows its arithmetic");
-  }
   co_return std::move(result);
 }
 

@@ -60,8 +60,7 @@ struct Pending {
 Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& input,
                const EmbedOptions& options);
 
-// Waits for the vectors. If the client goes away meanwhile, its request is cancelled. The result is
-// free of NaN and infinity; it is an error otherwise.
+// Waits for the vectors. If the client goes away meanwhile, its request is cancelled.
 Task<Result<Embeddings>> Await(Exchange& exchange, Pending pending);
 
 // Runs a function that may take milliseconds on the pool for heavy work, and waits for it.

@@ -131,13 +131,4 @@ void AppendBase64(std::span<const float> values, std::string& out) {
   *at = '"';
 }
 
-bool AllFinite(std::span<const float> values) {
-  // An exponent of all ones is NaN or infinity; integers, so that no compiler flag can undo it.
-  uint32_t found = 0;
-  for (const float value : values) {
-    found |= (std::bit_cast<uint32_t>(value) & 0x7F800000u) == 0x7F800000u;
-  }
-  return found == 0;
-}
-
 }  // namespace sprat::server

@@ -22,9 +22,6 @@ void AppendVector(std::span<const float> values, std::string& out);
 // Appends the base64 (RFC 4648, section 4, padded) of the values as little-endian f32, in quotes.
 void AppendBase64(std::span<const float> values, std::string& out);
 
-// Whether a vector can leave the house: no NaN, no infinity.
-bool AllFinite(std::span<const float> values);
-
 }  // namespace sprat::server
 
 #endif  // SPRAT_SERVER_JSON_TEXT_H_

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 #include <vector>
 
 namespace sprat::server {
@@ -68,12 +67,6 @@ TEST(AppendBase64, Pads) {
   std::string none;
   AppendBase64({}, none);
   EXPECT_EQ(none, "\"\"");
-}
-
-TEST(AllFinite, FindsNanAndInfinity) {
-  EXPECT_TRUE(AllFinite(std::vector<float>{0.0f, -1e38f, 1e-45f}));
-  EXPECT_FALSE(AllFinite(std::vector<float>{0.0f, std::nanf("")}));
-  EXPECT_FALSE(AllFinite(std::vector<float>{-std::numeric_limits<float>::infinity()}));
 }
 
 }  // namespace
