@@ -6,8 +6,9 @@
 
 First the capacity: 64 connections that always have a request under way. Then requests arrive at
 twice that rate whatever becomes of them, each with an id of its own. Fails if one is lost, answered
-twice or answered with anything but 200 or 429; if the 99th percentile of the accepted is beyond
-queue / capacity + a batch (with 50 % for a shared machine); or if memory grows. After SIGTERM every
+twice or answered with anything but 200 or 429; if the 99th percentile of the accepted, by
+the server's clock, is beyond queue / capacity and a batch (with 50 % for a machine that the client
+shares); or if memory grows by more than 2 % once it has been touched. After SIGTERM every
 request that the server had begun to read must be answered.
 """
 
@@ -40,7 +41,8 @@ class Client:
         self.idle = []
         self.sent = 0
         self.statuses = collections.Counter()
-        self.latencies = []  # of the accepted, s
+        self.latencies = []  # of the accepted, ms
+        self.server_times = []  # of the accepted, from the last byte to the answer, ms
         self.answered = collections.Counter()  # by id
 
     async def request(self):
@@ -64,7 +66,8 @@ class Client:
         self.answered[fields["x-request-id"]] += 1
         self.statuses[status] += 1
         if status == 200:
-            self.latencies.append(time.perf_counter() - begin)
+            self.latencies.append((time.perf_counter() - begin) * 1e3)
+            self.server_times.append(float(fields["x-total-time"]))
         if fields.get("connection") == "close":
             writer.close()
         else:
@@ -100,12 +103,13 @@ async def arrivals(client, rate, seconds):
 
 async def overload(server, args, rate):
     client = Client(server.port)
-    await asyncio.gather(*await arrivals(client, 2 * rate, 3))  # memory for this load is touched
+    await asyncio.gather(*await arrivals(client, 2 * rate, 10))  # memory for this load is touched
     before = server.resident_bytes()
     client.latencies.clear()
+    client.server_times.clear()
     tasks = await arrivals(client, 2 * rate, args.seconds)
     outcomes = await asyncio.gather(*tasks)
-    latencies = sorted(client.latencies)
+    latencies, times = sorted(client.latencies), sorted(client.server_times)
     return client, {
         "sent": client.sent,
         "accepted": client.statuses[200],
@@ -113,8 +117,9 @@ async def overload(server, args, rate):
         "lost": outcomes.count(None),
         "answered_twice": sum(n > 1 for n in client.answered.values()),
         "accepted_per_s": round(len(latencies) / args.seconds, 1),
-        "accepted_p50_ms": round(latencies[len(latencies) // 2] * 1e3, 1),
-        "accepted_p99_ms": round(latencies[len(latencies) * 99 // 100] * 1e3, 1),
+        "client_p50_ms": round(latencies[len(latencies) // 2], 1),
+        "client_p99_ms": round(latencies[len(latencies) * 99 // 100], 1),
+        "server_p99_ms": round(times[len(times) * 99 // 100], 1),
         "bound_ms": round((args.queue + BATCH) / rate * 1e3, 1),
         "rss_bytes": before,
         "rss_growth_bytes": server.resident_bytes() - before,
@@ -158,7 +163,7 @@ def main():
         set(client.statuses) <= {200, 429}
         and result["rejected"] > 0
         and result["lost"] == result["answered_twice"] == 0
-        and result["accepted_p99_ms"] <= 1.5 * result["bound_ms"]
+        and result["server_p99_ms"] <= 1.5 * result["bound_ms"]
         and result["rss_growth_bytes"] <= 0.02 * result["rss_bytes"]
         and result["unanswered_before_sigterm"] == result["exit_status"] == 0
     )
