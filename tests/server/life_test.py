@@ -93,7 +93,11 @@ class Life(unittest.TestCase):
             seen = []
             for _ in range(2000):
                 health = server.request("GET", "/health").status
-                answer = server.post("/v1/embeddings", GOOD).status
+                posted = server.post("/v1/embeddings", GOOD)
+                answer = posted.status
+                if answer == 503:
+                    self.assertEqual(set(posted.json()), {"error"})
+                    self.assertIn("Retry-After", posted.headers)
                 seen.append((health, answer))
                 if health == 200:
                     self.assertEqual(answer, 200)

@@ -53,10 +53,18 @@ class Concurrency(unittest.TestCase):
             def client(seed):
                 rng = random.Random(seed)
                 texts = ["word " * rng.randrange(1, 15)] * rng.randrange(1, 200)
-                answer = server.post("/v1/embeddings", {"input": texts, "dimensions": 1})
+                if seed % 2 == 0:
+                    answer = server.post("/v1/embeddings", {"input": texts, "dimensions": 1})
+                    rows, code = "data", ("error", "code")
+                else:
+                    answer = server.post("/embed", {"inputs": texts, "dimensions": 1})
+                    rows, code = None, ("error_type",)
+                body = answer.json()
                 if answer.status == 429:
-                    return (429, answer.json()["error"]["code"], answer.headers["Retry-After"])
-                return (answer.status, len(answer.json()["data"]) == len(texts))
+                    for key in code:
+                        body = body[key]
+                    return (429, body.lower(), answer.headers["Retry-After"])
+                return (answer.status, len(body[rows] if rows else body) == len(texts))
 
             with concurrent.futures.ThreadPoolExecutor(64) as pool:
                 results = list(pool.map(client, range(128)))
