@@ -28,31 +28,68 @@ class Usage(SpratTest):
                 ((), "Usage: sprat"),
                 (("nonsense",), "'nonsense' is not a command"),
                 (("embed", "--nonsense"), "--nonsense"),
-                (("embed", "--format", "xml"), "--format: xml not in"),
-                (("embed", "--threads", "0"), "--threads"),
-                (("embed", "--threads", "-1"), "--threads"),
-                (("embed", "--max-length", "many"), "--max-length"),
-                (("embed", "--dimensions", "0"), "--dimensions"),
+                (("embed", "--format", "xml"), "--format: must be one of jsonl, npy, csv, f32, got 'xml'"),
+                (("embed", "--threads", "0"), "--threads: must be a whole number from 1 to 1024, "
+                                              "got '0'"),
+                (("embed", "--threads", "-1"), "from 1 to 1024, got '-1'"),
+                (("embed", "--dimensions", "0"), "--dimensions: must be a whole number from 1 to "
+                                                 "4294967295, got '0'"),
+                (("embed", "--dimensions", "-1"), "got '-1'"),
+                (("embed", "--pooling", "sum"), "--pooling: must be one of cls, mean, max, "
+                                                "mean_sqrt_len, weightedmean, lasttoken, got "
+                                                "'sum'"),
+                (("embed", ""), "FILES: is empty"),
+                (("embed", "-o", ""), "--output: is empty"),
+                (("info", "-m", ""), "--model: is empty"),
+                (("embed", "--prompt-name", ""), "--prompt-name: is empty"),
+                (("embed", "--prompt", b"\xff"), "--prompt: not UTF-8: byte 1 of"),
+                (("embed", "--text-field", "body"), "--text-field: has no effect on lines"),
+                (("embed", "-", "-"), "FILES: standard input (-) is named twice"),
+                (("similarity", "-i", "-", "-"), "--input: standard input (-) is named twice"),
+                (("similarity", "-i", ""), "--input: is empty"),
+                (("search", "query", "-", "-"), "FILES: standard input (-) is named twice"),
+                (("search", "query", ""), "FILES: is empty"),
+                (("search", "query", ".", "-k", "1.5"), "--top: must be a whole number"),
+                (("tokenize", "--max-length", "-1"), "from 0 to 4294967295, got '-1'"),
+                (("attribute", b"a\xff"), "TEXT: not UTF-8: byte 2 of"),
+                (("attribute", "a", "--calls", "0"), "--calls: must be a whole number"),
+                (("verify", "-"), "FILES: standard input holds the vectors"),
+                (("verify", ""), "VECTORS: is empty"),
+                (("bench", "--texts", ""), "--texts: is empty"),
+                (("ngram", "info", "-m", ""), "--model: is empty"),
+                (("ngram", "ids", "-", "-"), "FILES: standard input (-) is named twice"),
+                (("ngram", "ids", "--queue-depth", "0x20"), "--queue-depth: must be a whole"),
+                (("ngram", "bench", "--seconds", "nan"), "--seconds: must be a number from"),
+                (("ngram", "embed", "--tables", "ram"), "--tables: must be one of mapped"),
                 (("embed", "--dtype", "f16"), "'f16' is not supported; supported: auto, f32"),
                 (("embed", "--device", "tpu"), "'tpu' is not a device"),
                 (("embed", "--prompt", "a", "--prompt-name", "b"), "excludes"),
                 (("embed", "--stream", "--format", "npy"), "--stream"),
                 (("search", "query"), "FILES"),
                 (("search", "  ", "."), "QUERY: is empty"),
-                (("search", b"\xff", "."), "QUERY: not UTF-8"),
-                (("similarity", "a", b"b\xff"), "byte 2 is not UTF-8"),
+                (("search", b"\xff", "."), "QUERY: not UTF-8: byte 1"),
+                (("similarity", "a", b"b\xff"), "TEXTS: not UTF-8: byte 2 of"),
                 (("similarity", "a", "-i", "t.txt"), "not both"),
                 (("verify",), "VECTORS"),
-                (("verify", "v.npy", "t.txt", "--min-cosine", "2"), "--min-cosine"),
+                (("verify", "v.npy", "t.txt", "--min-cosine", "2"), "--min-cosine: must be a "
+                                                                    "number from -1 to 1, got '2'"),
+                (("verify", "v.npy", "t.txt", "--min-cosine", "nan"), "got 'nan'"),
+                (("verify", "v.npy", "t.txt", "--min-recall", "nan"), "from 0 to 1, got 'nan'"),
                 (("bench", "--batch", "0"), "--batch"),
                 (("bench", "--batch", "1000000"), "--batch"),
                 (("bench", "--tokens", "-5"), "--tokens"),
-                (("bench", "--seconds", "0"), "--seconds")):
-            done = subprocess.run([SPRAT, *args], env=self.env, cwd=self.folder,
-                                  capture_output=True, stdin=subprocess.DEVNULL)
-            self.assertEqual(done.returncode, 2, args)
-            self.assertEqual(done.stdout, b"", args)
-            self.assertIn(message, done.stderr.decode(), args)
+                (("bench", "--seconds", "nan"), "--seconds: must be a number from 0.001 to 600"),
+                (("bench", "--seconds", "0"), "--seconds"),
+                *((("embed", "--max-length", text),
+                   f"--max-length: must be a whole number from 1 to 4294967295, got '{text}'")
+                  for text in ("0", "-3", "abc", "2.5", "99999999999999999999999", "0x20", " 5",
+                               "+5", "many"))):
+            with self.subTest(args=args):
+                done = subprocess.run([SPRAT, *args], env=self.env, cwd=self.folder,
+                                      capture_output=True, stdin=subprocess.DEVNULL)
+                self.assertEqual(done.returncode, 2)
+                self.assertEqual(done.stdout, b"")
+                self.assertIn(message, done.stderr.decode())
 
     def test_b111_a_gpu_is_used_only_where_it_is_named_and_its_absence_is_an_error(self):
         self.env["CUDA_VISIBLE_DEVICES"] = ""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -73,6 +74,27 @@ class Lines(SpratTest):
         self.assertNotEqual(process.wait(), 0)
         self.assertEqual(errors, b"")
         self.assertEqual(json.loads(first)["index"], 0)
+
+    def test_named_pipes_are_read_once_and_in_turn(self):
+        expected = self.vectors("good\nmorning\nworld")
+        long = "good " * 20_000 + "\n"  # more than a pipe holds
+        for name in ("a", "b"):
+            os.mkfifo(self.folder / name)
+        writer = subprocess.Popen(
+            ["/bin/sh", "-c", "printf 'good\\nmorning\\nworld\\n' >a; cat >b"],
+            cwd=self.folder, stdin=subprocess.PIPE)
+        process = self.start("embed", "a", "b", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.stdout.close)
+        try:
+            writer.communicate(long.encode(), timeout=60)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            writer.kill()
+            process.kill()
+            process.wait()
+        rows = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual([row["embedding"] for row in rows[:3]], expected)
+        self.assertEqual(len(rows), 4)
 
     def test_faults_name_file_line_and_byte(self):
         for content, message in (
@@ -163,6 +185,35 @@ class Output(SpratTest):
         process.communicate()
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertEqual(os.listdir(self.folder), [])
+
+    def test_the_ending_of_the_output_in_any_case(self):
+        for name in ("v.NPY", "v.Npy"):
+            self.run_sprat("embed", "-o", name, stdin="good\n")
+            self.assertEqual(read_npy((self.folder / name).read_bytes())[0], (1, 32))
+
+    def test_a_link_stays_and_its_target_is_written(self):
+        (self.folder / "link.npy").symlink_to("target.npy")
+        for _ in range(2):  # without a target, and with one
+            self.run_sprat("embed", "-o", "link.npy", stdin="good\n")
+            self.assertTrue((self.folder / "link.npy").is_symlink())
+            self.assertEqual(read_npy((self.folder / "target.npy").read_bytes())[0], (1, 32))
+
+    def test_a_write_protected_file_stays(self):
+        path = self.write("out.npy", "before")
+        path.chmod(0o400)
+        _, errors = self.run_sprat("embed", "-o", "out.npy", stdin="good\n", status=1)
+        self.assertRegex(errors, "out.npy: (write-protected|cannot write: Permission denied)")
+        self.assertEqual(path.read_text(), "before")
+
+    def test_over_the_limit_of_a_files_size(self):
+        path = self.write("t.txt", "good morning\n" * 3_000)
+        process = self.start("embed", path, "-o", "out.f32", stderr=subprocess.PIPE,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE,
+                                                                   (100_000, 100_000)))
+        _, errors = process.communicate()
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(b"out.f32: cannot write: File too large", errors)
+        self.assertEqual(os.listdir(self.folder), ["t.txt"])
 
     def test_an_input_is_never_the_output(self):
         self.write("t.txt", "good\n")

@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/timing.h"
+#include "cli/values.h"
 #include "sprat/engine.h"
 
 namespace sprat::cli {
@@ -109,10 +110,10 @@ Result<int> Attribute(const Options& options) {
 void AddAttribute(CLI::App& app, Work& work) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("attribute", "Show where the time of one query goes");
-  command->add_option("TEXT", options->text, "The query")->required();
+  command->add_option("TEXT", options->text, "The query")->required()->check(Utf8());
   command->add_option("--calls", options->calls, "How often it is run")
       ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000))
+      ->transform(WholeNumber(1, 1'000'000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "An object a line");
   AddModelOptions(*command, options->model);

@@ -20,6 +20,7 @@
 #include "cli/terminal.h"
 #include "cli/text_reader.h"
 #include "cli/timing.h"
+#include "cli/values.h"
 #include "sprat/engine.h"
 
 namespace sprat::cli {
@@ -243,19 +244,20 @@ void AddBench(CLI::App& app, Work& work) {
       command->add_option("--tokens", options->tokens, "Tokens a text, special ones included")
           ->type_name("N,...")
           ->delimiter(',')
-          ->check(CLI::Range(size_t{1}, size_t{1} << 20))
+          ->transform(WholeNumber(1, uint64_t{1} << 20))
           ->capture_default_str();
   command->add_option("--batch", options->batch, "Texts a call")
       ->type_name("N,...")
       ->delimiter(',')
-      ->check(CLI::Range(size_t{1}, kMaxBatch))
+      ->transform(WholeNumber(1, kMaxBatch))
       ->capture_default_str();
   command->add_option("--texts", options->texts, "Take the texts from this file, one a line")
       ->type_name("FILE")
+      ->check(NotEmpty())
       ->excludes(tokens);
   command->add_option("--seconds", options->seconds, "How long to measure each row of the table")
       ->type_name("S")
-      ->check(CLI::Range(0.001, kMaxSeconds))
+      ->check(RealNumber(0.001, kMaxSeconds))
       ->capture_default_str();
   command->add_flag("--json", options->json, "An object a line");
   AddModelOptions(*command, options->model);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "cli/output_file.h"
 #include "cli/terminal.h"
 #include "cli/text_reader.h"
+#include "cli/values.h"
 #include "cli/vector_writer.h"
 #include "sprat/engine.h"
 
@@ -56,10 +59,13 @@ VectorFormat ParseFormat(const std::string& name) {
   return VectorFormat::kJsonl;
 }
 
-// The format that --format names, or else the ending of the output's name, or else jsonl.
+// The format that --format names, or else the ending of the output's name (in any case), or else
+// jsonl.
 std::string ChooseFormat(const Options& options) {
   if (!options.format.empty()) return options.format;
-  const std::string ending = std::filesystem::path(options.output.value_or("")).extension();
+  std::string ending = std::filesystem::path(options.output.value_or("")).extension();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const char* known : {"npy", "csv", "f32"}) {
     if (ending == std::string(".") + known) return known;
   }
@@ -154,9 +160,8 @@ void AddEmbed(CLI::App& app, Work& work) {
                    "values, no header; npy: one f32 matrix; f32: raw little-endian rows. Default: "
                    "by the ending of the output's name, else jsonl")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"jsonl", "npy", "csv", "f32"}));
-  command->add_option("-o,--output", options->output, "Write to this file, which appears whole")
-      ->type_name("FILE");
+      ->check(OneOf({"jsonl", "npy", "csv", "f32"}));
+  AddOutputOption(*command, options->output);
   command->add_flag("--stream", options->stream,
                     "A line in, a line out, flushed: a resident process for scripts");
   AddModelOptions(*command, options->model);
@@ -167,7 +172,8 @@ void AddEmbed(CLI::App& app, Work& work) {
       ->group("Model");
   command->footer(
       "Row n belongs to line n; a blank line is an empty text and has a row. Lines end with LF or\n"
-      "CR LF and are UTF-8, at most 16 MB each.\n"
+      "CR LF and are UTF-8, at most 16 MB each. In jsonl a blank line is an error. A line that\n"
+      "cannot be read ends --stream: status 1, after the answers to all lines before it.\n"
       "Examples:\n"
       "  printf 'good morning\\nguten Morgen\\n' | sprat embed\n"
       "  sprat embed texts.txt -o vectors.npy\n"

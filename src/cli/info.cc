@@ -166,7 +166,7 @@ void AddInfo(CLI::App& app, Work& work) {
       "The fingerprint says which model made a vector (an index should store it), the arithmetic\n"
       "tag how it was computed.\n"
       "Example:\n"
-      "  sprat info -m sentence-transformers/all-MiniLM-L6-v2");
+      "  sprat info -m all-MiniLM-L6-v2");
   command->callback([options, &work] { work = [options] { return Info(*options); }; });
 }
 

@@ -14,6 +14,7 @@
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/terminal.h"
+#include "cli/values.h"
 #include "sprat/ngram.h"
 
 namespace sprat::cli {
@@ -149,12 +150,15 @@ Result<int> Info(const Options& options) {
 CLI::App* AddSequenceCommand(CLI::App& ngram, const char* name, const char* what,
                              const std::shared_ptr<Options>& options) {
   CLI::App* command = ngram.add_subcommand(name, what);
-  command->add_option("FILES", options->paths,
-                      "Token ids, a sequence a line; none or '-': standard input");
+  command
+      ->add_option("FILES", options->paths,
+                   "Token ids, a sequence a line; none or '-': standard input")
+      ->check(NotEmpty());
+  command->parse_complete_callback(
+      [options] { RefuseStandardInputTwice("FILES", options->paths); });
   command->add_option("--context", options->context, "Token ids before each sequence")
       ->type_name("IDS");
-  command->add_option("-o,--output", options->output, "Write to this file, which appears whole")
-      ->type_name("FILE");
+  AddOutputOption(*command, options->output);
   AddNgramModelOptions(*command, options->model);
   return command;
 }
@@ -178,7 +182,7 @@ void AddVectors(CLI::App& ngram, Work& work) {
   CLI::App* command =
       AddSequenceCommand(ngram, "embed", "Turn token ids into a vector each", options);
   command->add_option("--format", options->format, "jsonl, or f32: little-endian values alone")
-      ->check(CLI::IsMember({"jsonl", "f32"}))
+      ->check(OneOf({"jsonl", "f32"}))
       ->capture_default_str();
   command->footer(
       "Prints {\"index\":i,\"tokens\":n,\"embeddings\":[[...],...]} a sequence.\n"

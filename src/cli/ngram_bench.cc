@@ -15,6 +15,7 @@
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/timing.h"
+#include "cli/values.h"
 #include "sprat/ngram.h"
 
 namespace sprat::cli {
@@ -162,11 +163,11 @@ void AddNgramBench(CLI::App& ngram, Work& work) {
   command->add_option("--tokens", options->tokens, "Tokens a call")
       ->type_name("N,...")
       ->delimiter(',')
-      ->check(CLI::Range(size_t{1}, kMaxTokens))
+      ->transform(WholeNumber(1, kMaxTokens))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "How long to measure each row of the table")
       ->type_name("S")
-      ->check(CLI::Range(0.001, kMaxSeconds))
+      ->check(RealNumber(0.001, kMaxSeconds))
       ->capture_default_str();
   command->add_flag("--fresh", options->fresh,
                     "Other tokens in every call, so that rows are not in the cache");

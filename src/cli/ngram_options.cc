@@ -10,31 +10,39 @@
 #include "cli/line_reader.h"
 #include "cli/model_path.h"
 #include "cli/terminal.h"
+#include "cli/values.h"
 
 namespace sprat::cli {
+namespace {
+
+constexpr uint64_t kMaxCacheBytes{uint64_t{1} << 46};
+
+}  // namespace
 
 void AddNgramModelOptions(CLI::App& command, NgramModelOptions& options) {
   const auto add = [&](const char* name, auto& value, const char* what, const char* type) {
     return command.add_option(name, value, what)->type_name(type)->group("Model");
   };
-  add("-m,--model", options.model, "Directory or name of the model", "NAME");
+  add("-m,--model", options.model, "Directory or name of the model", "NAME")->check(NotEmpty());
   add("--tables", options.tables, "Where the table rows are", "mapped|resident|fp8|cached")
-      ->check(CLI::IsMember({"mapped", "resident", "fp8", "cached"}))
+      ->check(OneOf({"mapped", "resident", "fp8", "cached"}))
       ->capture_default_str();
   add("--threads", options.ngram.threads, "Compute threads; 0: one for each available core", "N")
+      ->transform(WholeNumber(0, 1024))
       ->capture_default_str();
   add("--scale", options.scale, "How the word row counts. Default: what the config says",
       "average|fixed|full")
-      ->check(CLI::IsMember({"average", "fixed", "full"}));
+      ->check(OneOf({"average", "fixed", "full"}));
   add("--ignored-tokens", options.ngram.ignored_tokens,
       "Half-open ranges such as 0:4,36:55 in place of the config's", "RANGES");
   add("--cache-bytes", options.ngram.cache_bytes, "Arena of --tables cached", "N")
+      ->transform(WholeNumber(1, kMaxCacheBytes))
       ->capture_default_str();
   add("--queue-depth", options.ngram.queue_depth, "Reads in flight of --tables cached", "N")
-      ->check(CLI::Range(size_t{1}, size_t{4096}))
+      ->transform(WholeNumber(1, 4096))
       ->capture_default_str();
   add("--reader", options.reader, "How --tables cached reads", "io_uring|pread")
-      ->check(CLI::IsMember({"io_uring", "pread"}))
+      ->check(OneOf({"io_uring", "pread"}))
       ->capture_default_str();
 }
 

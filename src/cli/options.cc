@@ -7,6 +7,7 @@
 
 #include "cli/model_path.h"
 #include "cli/terminal.h"
+#include "cli/values.h"
 
 namespace sprat::cli {
 namespace {
@@ -32,7 +33,8 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                         "A directory, a name under SPRAT_MODELS (~/.cache/sprat/models), or a "
                         "name in Hugging Face's cache. Default: SPRAT_MODEL, or the only "
                         "model there is")
-            ->type_name("MODEL"));
+            ->type_name("MODEL")
+            ->check(NotEmpty()));
   AddEngineOptions(command, options);
 }
 
@@ -51,7 +53,7 @@ void AddEngineOptions(CLI::App& command, ModelOptions& options) {
             .add_option("--threads", options.engine.threads,
                         "Compute threads. Default: the CPUs this process may use")
             ->type_name("N")
-            ->check(CLI::Range(1, 1024)));
+            ->transform(WholeNumber(1, 1024)));
   group(command.add_flag("--no-special-tokens-in-text", options.keep_special_tokens_as_text,
                          "Take \"[SEP]\" in a text as the letters it is made of"));
   group(command.add_flag("--check-weights", options.engine.check_weights,
@@ -61,7 +63,7 @@ void AddEngineOptions(CLI::App& command, ModelOptions& options) {
                         "Static models: model2vec drops unknown tokens and cuts long texts, st "
                         "(sentence-transformers) does neither. Default: model2vec")
             ->type_name("RULES")
-            ->check(CLI::IsMember({"model2vec", "st"})));
+            ->check(OneOf({"model2vec", "st"})));
 }
 
 void AddVectorOptions(CLI::App& command, ModelOptions& options) {
@@ -70,17 +72,18 @@ void AddVectorOptions(CLI::App& command, ModelOptions& options) {
             .add_option("--max-length", options.engine.max_length,
                         "Cut texts after N tokens, special ones included. Default: the model's")
             ->type_name("N")
-            ->check(CLI::PositiveNumber));
+            ->transform(WholeNumber(1)));
   group(command
             .add_option("--pooling", options.engine.pooling,
                         "cls, mean, max, mean_sqrt_len, weightedmean or lasttoken instead of "
                         "the model's own")
-            ->type_name("HOW"));
+            ->type_name("HOW")
+            ->check(OneOf({"cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken"})));
   group(command
             .add_option("--dimensions", options.embed.dimensions,
                         "Keep the first D values of each vector")
             ->type_name("D")
-            ->check(CLI::PositiveNumber));
+            ->transform(WholeNumber(1)));
 }
 
 void AddPromptOptions(CLI::App& command, ModelOptions& options) {
@@ -88,28 +91,46 @@ void AddPromptOptions(CLI::App& command, ModelOptions& options) {
       command
           .add_option("--prompt-name", options.embed.prompt_name,
                       "Put the model's prompt of this name before each text (see info)")
-          ->type_name("NAME");
+          ->type_name("NAME")
+          ->check(NotEmpty());
   CLI::Option* text =
-      command.add_option("--prompt", options.embed.prompt, "Put this before each text");
+      command.add_option("--prompt", options.embed.prompt, "Put this before each text")
+          ->check(Utf8());
   name->group("Model")->excludes(text);
   text->group("Model")->type_name("TEXT");
 }
 
 void AddTextOptions(CLI::App& command, TextSource& source, bool positional) {
   if (positional) {
-    command.add_option("FILES", source.paths, "Files of texts; none, or -: standard input");
+    command.add_option("FILES", source.paths, "Files of texts; none, or -: standard input")
+        ->check(NotEmpty());
   }
   command
       .add_option("--input-format", source.format,
                   "lines: a text a line; jsonl: a JSON string or object a line; csv: with a header")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"lines", "jsonl", "csv"}))
+      ->check(OneOf({"lines", "jsonl", "csv"}))
       ->capture_default_str();
+  CLI::Option* field = command
+                           .add_option("--text-field", source.text_field,
+                                       "The member (jsonl) or column (csv) that holds the text")
+                           ->type_name("NAME")
+                           ->capture_default_str();
+  command.parse_complete_callback([&source, field, positional] {
+    RefuseStandardInputTwice(positional ? "FILES" : "--input", source.paths);
+    if (field->count() == 0 || source.format != "lines") return;
+    throw CLI::ValidationError("--text-field",
+                               "has no effect on lines; give --input-format jsonl or csv as well");
+  });
+}
+
+void AddOutputOption(CLI::App& command, std::optional<std::string>& output) {
   command
-      .add_option("--text-field", source.text_field,
-                  "The member (jsonl) or column (csv) that holds the text")
-      ->type_name("NAME")
-      ->capture_default_str();
+      .add_option("-o,--output", output,
+                  "Write to this file, which appears whole: it is written beside its place and "
+                  "renamed at the end")
+      ->type_name("FILE")
+      ->check(NotEmpty());
 }
 
 EngineOptions ToEngineOptions(const ModelOptions& options) {
@@ -126,6 +147,12 @@ Result<Engine> OpenEngine(const ModelOptions& options) {
   if (engine.ok()) {
     const EngineInfo& info = engine.value().info();
     for (const std::string& warning : info.warnings) Warn(warning);
+    if (options.engine.static_semantics && info.family != "static") {
+      Warn(
+          fmt::format("--static-semantics has no effect: this model is no static one but of the "
+                      "family {}",
+                      info.family));
+    }
     if (options.device == "auto")
       Warn("device auto is the CPU; a GPU is used where it is named: cuda, cuda:N");
   }

@@ -39,6 +39,9 @@ void AddTextOptions(CLI::App& command, TextSource& source, bool positional = tru
 // How the options ask for the model to be opened.
 EngineOptions ToEngineOptions(const ModelOptions& options);
 
+// Adds --output.
+void AddOutputOption(CLI::App& command, std::optional<std::string>& output);
+
 // Finds and opens the model; prints what the engine had to assume as warnings.
 // Errors: those of FindModel and Engine::Open.
 Result<Engine> OpenEngine(const ModelOptions& options);

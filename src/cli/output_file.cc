@@ -46,6 +46,21 @@ mode_t UsualMode() {
   return 0666 & ~mask;
 }
 
+// Where `path` leads through symbolic links, whether there is a file or not: the link stays and
+// what it points to is replaced or made.
+Result<std::string> LinkTarget(const std::string& path) {
+  constexpr int kMaxLinks{40};  // as Linux has it (path_resolution(7))
+  std::filesystem::path place = path;
+  std::error_code fault;
+  for (int links = 0; std::filesystem::is_symlink(place, fault); ++links) {
+    if (links == kMaxLinks) return SystemError(path, "cannot follow", ELOOP);
+    const std::filesystem::path target = std::filesystem::read_symlink(place, fault);
+    if (fault) return SystemError(path, "cannot follow", fault.value());
+    place = place.parent_path() / target;  // an absolute target stands for itself
+  }
+  return place.string();
+}
+
 }  // namespace
 
 void PrepareProcess() {
@@ -55,6 +70,7 @@ void PrepareProcess() {
     open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_IGN);  // over the limit of a file's size write fails with EFBIG instead
   for (const int s : kFatalSignals) {
     struct sigaction action = {};
     sigaction(s, nullptr, &action);
@@ -76,19 +92,24 @@ Result<OutputFile> OutputFile::Create(const std::optional<std::string>& path) {
   struct stat status = {};
   const bool exists = stat(path->c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) {
-    return Error(ErrorCode::kIo, *path + ": a directory; -o names a file");
+    return Error(ErrorCode::kIo, *path + ": a directory; expected a file to write");
   }
   if (exists && !S_ISREG(status.st_mode)) {
     file.fd_ = FileDescriptor(open(path->c_str(), O_WRONLY | O_CLOEXEC));
     if (file.fd_.get() < 0) return SystemError(*path, "cannot open for writing", errno);
     return file;
   }
-  // Through a symbolic link, so that the link stays and its target is replaced.
-  std::error_code ignored;
-  file.place_ = exists ? std::filesystem::canonical(*path, ignored).string() : *path;
-  if (file.place_.empty()) file.place_ = *path;
+  Result<std::string> target = LinkTarget(*path);
+  if (!target.ok()) return std::move(target.error());
+  file.place_ = std::move(target).value();
   if (exists && access(file.place_.c_str(), W_OK) != 0) {
     return SystemError(*path, "cannot write", errno);
+  }
+  // The superuser may write to it, but whoever protected it meant it to stay.
+  if (exists && (status.st_mode & 0222) == 0) {
+    return Error(ErrorCode::kIo, fmt::format("{}: write-protected (mode {:04o}); expected a file "
+                                             "that may be replaced",
+                                             *path, status.st_mode & 07777));
   }
   std::string temporary = file.place_ + ".XXXXXX";
   file.fd_ = FileDescriptor(mkostemp(temporary.data(), O_CLOEXEC));

@@ -15,11 +15,12 @@ namespace sprat::cli {
 
 // Bytes written in order. A regular file is written beside its place, under the same name with a
 // random ending, and renamed by Commit; without Commit, on an error, SIGINT, SIGTERM or SIGHUP, the
-// half-written file is removed and what was at the place before stays. Devices and pipes are
-// written to directly.
+// half-written file is removed and what was at the place before stays. The place is where symbolic
+// links lead: the links stay. Devices and pipes are written to directly.
 class OutputFile {
  public:
-  // nullopt or "-": standard output. Errors: kNotFound, kIo, naming the path.
+  // nullopt or "-": standard output. Errors, naming the path: kNotFound; kIo, which includes a
+  // directory and a file that is write-protected (no write bit in its mode).
   static Result<OutputFile> Create(const std::optional<std::string>& path);
 
   // A nameless file in TMPDIR that is gone when it is closed.
@@ -61,8 +62,9 @@ class OutputFile {
 
 // What a process that writes files needs before it opens any, once at the start of main: handlers
 // that remove a half-written file (signals that are ignored, as under nohup, stay so), SIGPIPE's
-// default action, and standard descriptors that are open, so that no file becomes one of them; one
-// that was closed answers reads and writes with an error.
+// default action, no SIGXFSZ (a file over `ulimit -f` is an error of Write), and standard
+// descriptors that are open, so that no file becomes one of them; one that was closed answers reads
+// and writes with an error.
 void PrepareProcess();
 
 }  // namespace sprat::cli

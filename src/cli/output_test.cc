@@ -1,6 +1,7 @@
 // Files that appear whole or not at all, and the vectors in them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,13 +109,63 @@ TEST_F(Output, ReplacesTheTargetOfALinkAndKeepsItsMode) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
+TEST_F(Output, MakesTheTargetOfALinkThatLeadsToNothingYet) {
+  std::filesystem::create_directory(folder_ / "elsewhere");
+  std::filesystem::create_symlink("elsewhere/between", path_);
+  std::filesystem::create_symlink(folder_ / "elsewhere/target", folder_ / "elsewhere/between");
+  Result<OutputFile> output = OutputFile::Create(path_);
+  ASSERT_TRUE(output.ok()) << output.error().message();
+  ASSERT_TRUE(output.value().Write("x").ok());
+  ASSERT_TRUE(output.value().Commit().ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(Content((folder_ / "elsewhere/target").string()), "x");
+  std::filesystem::create_symlink("circle", folder_ / "circle");
+  Result<OutputFile> circle = OutputFile::Create((folder_ / "circle").string());
+  ASSERT_FALSE(circle.ok());
+  EXPECT_THAT(circle.error().message(), HasSubstr("circle: cannot follow: Too many levels"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "circle"));
+}
+
+TEST_F(Output, AWriteProtectedFileStays) {
+  std::ofstream(path_) << "before";
+  chmod(path_.c_str(), 0400);
+  Result<OutputFile> output = OutputFile::Create(path_);
+  ASSERT_FALSE(output.ok());
+  // The superuser is told of the mode, everybody else what the system says.
+  EXPECT_THAT(output.error().message(),
+              geteuid() == 0 ? HasSubstr("out: write-protected (mode 0400); expected a file that")
+                             : HasSubstr("out: cannot write: Permission denied"));
+  EXPECT_EQ(Content(path_), "before");
+  EXPECT_EQ(Entries(), 1u);
+}
+
+TEST_F(Output, OverTheLimitOfAFilesSizeIsAnError) {
+  const pid_t child = fork();
+  if (child == 0) {
+    PrepareProcess();
+    const struct rlimit limit = {.rlim_cur = 1 << 16, .rlim_max = 1 << 16};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::string message;
+    {
+      Result<OutputFile> output = OutputFile::Create(path_);
+      Result<void> written = output.value().Write(std::string(1 << 20, 'x'));
+      if (!written.ok()) message = written.error().message();
+    }
+    _exit(message == path_ + ": cannot write: File too large" ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Entries(), 0u);
+}
+
 TEST_F(Output, FaultsNameTheFile) {
   Result<OutputFile> in_nothing = OutputFile::Create("/nonexistent/out");
   ASSERT_FALSE(in_nothing.ok());
   EXPECT_THAT(in_nothing.error().message(), HasSubstr("/nonexistent/out: cannot create"));
   Result<OutputFile> folder = OutputFile::Create(folder_.string());
   ASSERT_FALSE(folder.ok());
-  EXPECT_THAT(folder.error().message(), HasSubstr(": a directory; -o names a file"));
+  EXPECT_THAT(folder.error().message(), HasSubstr(": a directory; expected a file to write"));
   Result<OutputFile> full = OutputFile::Create("/dev/full");
   ASSERT_TRUE(full.value().Write("x").ok());
   Result<void> committed = full.value().Commit();

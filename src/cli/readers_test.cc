@@ -1,6 +1,8 @@
 // Lines, CSV records and texts: what becomes a text, and which line it belongs to.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -198,12 +200,26 @@ TEST_F(Texts, JsonFaultsNameTheLine) {
   Read("jsonl", "\"a\" \"b\"\n");
   EXPECT_THAT(error_, HasSubstr("in: line 1: not JSON: "));
   Read("jsonl", "[\"a\"]\n");
-  EXPECT_THAT(error_, HasSubstr("in: line 1: each line must be a JSON string or an object"));
+  EXPECT_THAT(error_,
+              HasSubstr("in: line 1: each line must be a JSON string or an object, found an "
+                        "array, [\"a\"]"));
+  Read("jsonl", "\"a\"\n5\n");
+  EXPECT_THAT(error_, HasSubstr("in: line 2: each line must be a JSON string or an object, found a "
+                                "number, 5"));
+  Read("jsonl", "null\n");
+  EXPECT_THAT(error_, HasSubstr("in: line 1: each line must be a JSON string or an object, found "
+                                "null"));
   Read("jsonl", "{\"id\": 1, \"body\": \"b\"}\n");
   EXPECT_THAT(error_, HasSubstr("in: line 1: no member 'text' (--text-field); the object has: "
                                 "id, body"));
   Read("jsonl", "{\"text\": null}\n");
-  EXPECT_THAT(error_, HasSubstr("in: line 1: the member 'text' is not a string"));
+  EXPECT_THAT(error_, HasSubstr("in: line 1: the member 'text' must be a string, found null"));
+  Read("jsonl", "{\"text\": 2.5}\n");
+  EXPECT_THAT(error_, HasSubstr("in: line 1: the member 'text' must be a string, found a number, "
+                                "2.5"));
+  Read("jsonl", "{\"text\": {\"b\": true}}\n");
+  EXPECT_THAT(error_, HasSubstr("in: line 1: the member 'text' must be a string, found an object, "
+                                "{\"b\":true}"));
   Read("jsonl", "\"\\ud800\"\n");
   EXPECT_THAT(error_, HasSubstr("in: line 1: not JSON: "));
 }
@@ -216,6 +232,37 @@ TEST_F(Texts, CsvTakesTheNamedColumn) {
   Read({.paths = {path}, .format = "csv"});
   EXPECT_THAT(error_, HasSubstr("t.csv: line 1: no column 'text' (--text-field) in the header; its "
                                 "columns: id, title"));
+}
+
+TEST_F(Texts, CsvRefusesAHeaderThatNamesTheColumnTwice) {
+  EXPECT_THAT(Read("csv", "text,id,text\na,1,b\n"), ElementsAre());
+  EXPECT_EQ(error_, (folder_ / "in").string() +
+                        ": line 1: the header has the column 'text' more than once; its columns: "
+                        "text, id, text");
+  EXPECT_THAT(Read("csv", "id,text,id\n1,a,2\n"), ElementsAre("a"));
+}
+
+TEST_F(Texts, APipeIsOpenedOnce) {
+  const std::string first = (folder_ / "first").string();
+  const std::string second = (folder_ / "second").string();
+  ASSERT_EQ(mkfifo(first.c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(second.c_str(), 0600), 0);
+  // The writer opens the second only once the first, more than a pipe's buffer, has been read.
+  const std::string text(200'000, 'a');
+  const pid_t writer = fork();
+  if (writer == 0) {
+    alarm(60);
+    std::ofstream(first) << text << "\nb\n";
+    std::ofstream(second) << "c\n";
+    _exit(0);
+  }
+  alarm(60);  // rather than to wait for a writer that has gone
+  EXPECT_THAT(Read({.paths = {first, second}}), ElementsAre(text, "b", "c"));
+  alarm(0);
+  EXPECT_EQ(error_, "");
+  int status = -1;
+  waitpid(writer, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(Texts, CsvBlankLineOfTheOnlyColumnIsAText) {

@@ -19,6 +19,7 @@
 #include "cli/terminal.h"
 #include "cli/text_files.h"
 #include "cli/utf8.h"
+#include "cli/values.h"
 #include "cli/vector_cache.h"
 #include "sprat/engine.h"
 
@@ -344,15 +345,18 @@ void AddSearch(CLI::App& app, Work& work) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("search", "Find the passages of files that are nearest to a query");
-  command->add_option("QUERY", options->query, "What to look for, in plain words")->required();
+  command->add_option("QUERY", options->query, "What to look for, in plain words")
+      ->required()
+      ->check(Utf8());
   command
       ->add_option("FILES", options->paths,
                    "Text files, folders (with all in them, hidden ones apart), or - for standard "
                    "input")
-      ->required();
+      ->required()
+      ->check(NotEmpty());
   command->add_option("-k,--top", options->top, "How many passages to show")
       ->type_name("K")
-      ->check(CLI::Range(1, 10000))
+      ->transform(WholeNumber(1, 10000))
       ->capture_default_str();
   command->add_flag("--no-cache", options->no_cache,
                     "Neither use nor keep vectors in ~/.cache/sprat/search");
@@ -368,9 +372,7 @@ void AddSearch(CLI::App& app, Work& work) {
       "  sprat search \"how do I install it\" README.md docs\n"
       "  sprat search \"where are errors turned into exit codes\" src -k 3");
   command->callback([options, &work] {
-    if (ValidUtf8Prefix(options->query) < options->query.size()) {
-      throw CLI::ValidationError("QUERY", "not UTF-8");
-    }
+    RefuseStandardInputTwice("FILES", options->paths);
     if (Printable(options->query).empty()) throw CLI::ValidationError("QUERY", "is empty");
     work = [options] { return RunSearch(*options); };
   });

@@ -16,6 +16,7 @@
 #include "cli/terminal.h"
 #include "cli/text_reader.h"
 #include "cli/utf8.h"
+#include "cli/values.h"
 #include "sprat/engine.h"
 
 namespace sprat::cli {
@@ -135,10 +136,12 @@ Result<int> Similarity(const Options& options) {
 void AddSimilarity(CLI::App& app, Work& work) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("similarity", "Show how similar texts are: their cosines");
-  command->add_option("TEXTS", options->texts, "The texts; none: they are read from --input");
+  command->add_option("TEXTS", options->texts, "The texts; none: they are read from --input")
+      ->check(Utf8());
   command
       ->add_option("-i,--input", options->source.paths, "Files of texts; default: standard input")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NotEmpty());
   AddTextOptions(*command, options->source, /*positional=*/false);
   command->add_flag("--json", options->json, "{\"texts\":[...],\"similarity\":[[...]]}");
   AddModelOptions(*command, options->model);
@@ -149,12 +152,6 @@ void AddSimilarity(CLI::App& app, Work& work) {
       "  sprat similarity \"A cat sits on the mat\" \"A kitten rests\" \"Rates were raised\"\n"
       "  sprat similarity -i texts.txt --json");
   command->callback([options, &work] {
-    for (const std::string& text : options->texts) {
-      const size_t valid = ValidUtf8Prefix(text);
-      if (valid == text.size()) continue;
-      throw CLI::ValidationError(
-          "TEXTS", fmt::format("'{}': byte {} is not UTF-8", Printable(text), valid + 1));
-    }
     if (!options->texts.empty() && !options->source.paths.empty()) {
       throw CLI::ValidationError("--input", "give texts or --input, not both");
     }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <simdjson.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <span>
@@ -10,10 +12,44 @@
 
 #include "cli/csv_reader.h"
 #include "cli/line_reader.h"
+#include "cli/utf8.h"
 
 namespace sprat::cli {
 
 using Text = std::optional<std::string_view>;
+
+namespace {
+
+// Whether `path` is a pipe or a device that may be read. Opening it to see whether it opens would
+// make its writer's bytes go to nobody, and of several pipes the second may get its writer only
+// once the first has been read.
+bool OpensOnce(const std::string& path) {
+  struct stat status = {};
+  return path != "-" && stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
+         !S_ISDIR(status.st_mode) && access(path.c_str(), R_OK) == 0;
+}
+
+// "a number, 5": what a JSON value is that is not what was expected, shortened.
+std::string Found(const simdjson::dom::element& value) {
+  constexpr size_t kShownCharacters{40};
+  const std::string text = Shorten(Printable(simdjson::to_string(value)), kShownCharacters);
+  switch (value.type()) {
+    case simdjson::dom::element_type::NULL_VALUE:
+      return "null";
+    case simdjson::dom::element_type::BOOL:
+      return text;
+    case simdjson::dom::element_type::ARRAY:
+      return "an array, " + text;
+    case simdjson::dom::element_type::OBJECT:
+      return "an object, " + text;
+    case simdjson::dom::element_type::STRING:
+      return "a string, " + text;
+    default:
+      return "a number, " + text;
+  }
+}
+
+}  // namespace
 
 class TextReader::Impl {
  public:
@@ -62,6 +98,10 @@ class TextReader::Impl {
 
 Result<void> TextReader::Impl::OpenAll() {
   for (const std::string& path : source_.paths) {
+    if (OpensOnce(path)) {
+      files_.push_back({.name = path, .size_bytes = {}});
+      continue;
+    }
     Result<InputFile> file = InputFile::Open(path);
     if (!file.ok()) return std::move(file.error());
     files_.push_back({.name = file.value().name(), .size_bytes = file.value().size_bytes()});
@@ -90,8 +130,12 @@ Result<void> TextReader::Impl::ReadHeader(CsvReader& csv) {
   columns_ = names.size();
   column_ = static_cast<size_t>(std::find(names.begin(), names.end(), source_.text_field) -
                                 names.begin());
-  if (column_ < columns_) return {};
   line_ = csv.number();
+  if (std::count(names.begin(), names.end(), source_.text_field) > 1) {
+    return Bad(fmt::format("the header has the column '{}' more than once; its columns: {}",
+                           source_.text_field, fmt::join(names, ", ")));
+  }
+  if (column_ < columns_) return {};
   return Bad(fmt::format("no column '{}' (--text-field) in the header; its columns: {}",
                          source_.text_field, fmt::join(names, ", ")));
 }
@@ -126,7 +170,7 @@ Result<Text> TextReader::Impl::NextJson(LineReader& lines) {
   if (value.get(text) == simdjson::SUCCESS) return Text(text);
   simdjson::dom::object object;
   if (value.get(object) != simdjson::SUCCESS) {
-    return Bad("each line must be a JSON string or an object");
+    return Bad(fmt::format("each line must be a JSON string or an object, found {}", Found(value)));
   }
   simdjson::dom::element member;
   if (object.at_key(source_.text_field).get(member) != simdjson::SUCCESS) {
@@ -136,7 +180,8 @@ Result<Text> TextReader::Impl::NextJson(LineReader& lines) {
                            fmt::join(names, ", ")));
   }
   if (member.get(text) != simdjson::SUCCESS) {
-    return Bad(fmt::format("the member '{}' is not a string", source_.text_field));
+    return Bad(fmt::format("the member '{}' must be a string, found {}", source_.text_field,
+                           Found(member)));
   }
   return Text(text);
 }

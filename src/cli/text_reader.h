@@ -39,11 +39,12 @@ struct TextChunk {
 // the column `text_field`, or the only column; blank lines between records of several columns are
 // passed over). Texts are UTF-8 and at most kMaxLineBytes long.
 // Errors name file and line: kNotFound, kIo, kInvalidArgument (line_reader.h and csv_reader.h; a
-// line that is not JSON, a member or column that is missing or not a string, a record with another
-// number of fields than the header, a file without a text).
+// line that is not JSON, a member or column that is missing or not a string, a header that names
+// the column twice, a record with another number of fields than the header, a file without a text).
 class TextReader {
  public:
-  // Fails at once if any of the files cannot be opened.
+  // Fails at once if any of the files cannot be opened. Pipes and devices are opened when it is
+  // their turn, once.
   static Result<TextReader> Open(const TextSource& source);
 
   TextReader(TextReader&&) noexcept;

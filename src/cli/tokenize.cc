@@ -11,6 +11,7 @@
 #include "cli/output_file.h"
 #include "cli/terminal.h"
 #include "cli/text_reader.h"
+#include "cli/values.h"
 #include "sprat/engine.h"
 
 namespace sprat::cli {
@@ -74,14 +75,14 @@ void AddTokenize(CLI::App& app, Work& work) {
   CLI::App* command =
       app.add_subcommand("tokenize", "Show the token ids that embed would feed the model");
   AddTextOptions(*command, options->source);
-  command->add_option("-o,--output", options->output, "Write to this file, which appears whole")
-      ->type_name("FILE");
+  AddOutputOption(*command, options->output);
   AddModelOptions(*command, options->model);
   command
       ->add_option("--max-length", options->max_length,
                    "Cut texts after N tokens, special ones included; may exceed the model's limit; "
                    "0: never. Default: the model's")
       ->type_name("N")
+      ->transform(WholeNumber(0))
       ->group("Model");
   AddPromptOptions(*command, options->model);
   command->footer(

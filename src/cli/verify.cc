@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "cli/output_file.h"
 #include "cli/terminal.h"
 #include "cli/text_reader.h"
+#include "cli/values.h"
 #include "sprat/engine.h"
 
 namespace sprat::cli {
@@ -159,17 +161,18 @@ void AddVerify(CLI::App& app, Work& work) {
   CLI::App* command = app.add_subcommand(
       "verify", "Compare vectors made elsewhere with the ones that this model makes");
   command->add_option("VECTORS", options->vectors, "A .npy matrix: a row a text; f2, f4 or f8")
-      ->required();
+      ->required()
+      ->check(NotEmpty());
   AddTextOptions(*command, options->source);
   command->add_option("--min-cosine", options->min_cosine, "Fail below this cosine of any text")
       ->type_name("X")
-      ->check(CLI::Range(-1.0, 1.0))
+      ->check(RealNumber(-1, 1))
       ->capture_default_str();
   command
       ->add_option("--min-recall", options->min_recall,
                    "Fail below this agreement of the ten nearest neighbours")
       ->type_name("X")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(RealNumber(0, 1))
       ->capture_default_str();
   command->add_flag("--json", options->json, "One object on one line");
   AddModelOptions(*command, options->model);
@@ -184,7 +187,14 @@ void AddVerify(CLI::App& app, Work& work) {
       "lengths differ by more than 1 %.\n"
       "Example:\n"
       "  sprat embed texts.txt -o vectors.npy && sprat verify vectors.npy texts.txt");
-  command->callback([options, &work] { work = [options] { return Verify(*options); }; });
+  command->callback([options, &work] {
+    const std::vector<std::string>& texts = options->source.paths;
+    if (options->vectors == "-" &&
+        (texts.empty() || std::count(texts.begin(), texts.end(), "-") > 0)) {
+      throw CLI::ValidationError("FILES", "standard input holds the vectors; name a file of texts");
+    }
+    work = [options] { return Verify(*options); };
+  });
 }
 
 }  // namespace sprat::cli
