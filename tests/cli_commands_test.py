@@ -1,14 +1,19 @@
 """sprat tokenize, similarity, search, info, verify, bench, and what all commands share."""
 
+import fcntl
 import json
 import os
 import pty
+import signal
 import struct
 import subprocess
+import threading
+import time
 import unittest
 
 from cli_harness import SPRAT, SpratTest, main, npy
 
+HAS_SERVER = b"--port" in subprocess.run([SPRAT, "serve", "--help"], capture_output=True).stdout
 COMMANDS = ("embed", "similarity", "search", "tokenize", "info", "verify", "bench")
 
 
@@ -22,6 +27,14 @@ class Usage(SpratTest):
         out, _ = self.run_sprat("--help")
         for command in COMMANDS:
             self.assertIn(f"\n  {command} ", out.decode())
+
+    def test_help_that_cannot_be_written_is_an_error(self):
+        for args in (("--help",), ("--version",), ("embed", "--help")):
+            with open("/dev/full", "wb") as full:
+                process = self.start(*args, stdout=full, stderr=subprocess.PIPE)
+                _, errors = process.communicate()
+            self.assertEqual(process.returncode, 1, args)
+            self.assertIn(b"standard output: cannot write: No space left on device", errors)
 
     def test_wrong_usage_is_status_2(self):
         for args, message in (
@@ -56,6 +69,10 @@ class Usage(SpratTest):
                 (("verify", "-"), "FILES: standard input holds the vectors"),
                 (("verify", ""), "VECTORS: is empty"),
                 (("bench", "--texts", ""), "--texts: is empty"),
+                *([(("serve", "--port", "65536"), "--port: must be a whole number from 0 to"),
+                   (("serve", "--max-batch", "0"), "--max-batch: must be a whole number from 1"),
+                   (("serve", "--window-ms", "nan"), "--window-ms: must be a number from 0 to"),
+                   (("serve", "-m", ""), "--model: is empty")] if HAS_SERVER else []),
                 (("ngram", "info", "-m", ""), "--model: is empty"),
                 (("ngram", "ids", "-", "-"), "FILES: standard input (-) is named twice"),
                 (("ngram", "ids", "--queue-depth", "0x20"), "--queue-depth: must be a whole"),
@@ -102,6 +119,11 @@ class Usage(SpratTest):
         self.assertEqual(errors.splitlines(), ["sprat: warning: device auto is the CPU; a GPU is "
                                                "used where it is named: cuda, cuda:N"])
 
+    def test_an_option_without_effect_is_said(self):
+        _, errors = self.run_sprat("embed", "--static-semantics", "st", stdin="a")
+        self.assertIn("warning: --static-semantics has no effect: this model is no static one",
+                      errors)
+
     def test_models(self):
         _, errors = self.run_sprat("info", "-m", "absent", status=1)
         self.assertIn("no model 'absent'", errors)
@@ -147,7 +169,7 @@ class Tokenize(SpratTest):
         text = "good " * 100
         out, errors = self.run_sprat("tokenize", stdin=text)
         self.assertEqual(len(json.loads(out)["ids"]), 64)
-        self.assertIn("1 texts were cut", errors)
+        self.assertIn("1 text was cut", errors)
         for option, ids in (("80", 80), ("0", 102), ("3", 3)):
             (row,) = self.rows("tokenize", "--max-length", option, stdin=text)
             self.assertEqual(len(row["ids"]), ids)
@@ -211,7 +233,7 @@ class Search(SpratTest):
     def test_table_and_summary(self):
         out, errors = self.run_sprat("search", "good morning", "d")
         self.assertRegex(out.decode(), r"(?m)^-?\d\.\d{3}  d/a.txt:5\n    good\n    morning$")
-        self.assertIn("4 passages in 2 files, 1 binary files passed over, 1 not UTF-8 passed over",
+        self.assertIn("4 passages in 2 files, 1 binary file passed over, 1 not UTF-8 passed over",
                       errors)
 
     def test_equal_passages_are_shown_once(self):
@@ -248,6 +270,79 @@ class Search(SpratTest):
         out, errors = self.run_sprat("search", "good morning", "d", "--json")
         self.assertEqual(len(out.splitlines()), 4)
         self.assertIn("warning: the vectors are not kept", errors)
+
+    def test_a_folder_in_place_of_the_cache_is_a_warning_about_it(self):
+        self.search("d")
+        cache, = (self.folder / ".cache/sprat/search").glob("*.vectors")
+        cache.unlink()
+        cache.mkdir()
+        _, errors = self.run_sprat("search", "good morning", "d")
+        self.assertIn(f"{cache}: a directory; expected a file to write", errors)
+        self.assertNotIn("-o", errors)
+
+    def test_the_answer_does_not_wait_for_the_lock_of_the_cache(self):
+        self.search("d")
+        lock, = (self.folder / ".cache/sprat/search").glob("*.lock")
+        self.write("new.txt", "a new passage")
+        with open(lock) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            process = self.start("search", "good morning", "new.txt", "--json",
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            watchdog = threading.Timer(60, process.kill)
+            watchdog.start()
+            line = process.stdout.readline()
+            waits = process.poll() is None
+            _, errors = process.communicate()
+            watchdog.cancel()
+        self.assertTrue(waits)
+        self.assertEqual(json.loads(line)["text"], "a new passage")
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("the vectors are not kept for the next search", errors.decode())
+        self.assertIn(f"{lock}: locked by another process for more than 3000 ms", errors.decode())
+
+    def test_an_interrupted_search_keeps_its_vectors(self):
+        self.write("large.txt", "".join(f"good {i}\n\n" for i in range(1_000_000)))
+        process = self.start("search", "good morning", "large.txt", stderr=subprocess.DEVNULL)
+        folder = self.folder / ".cache/sprat/search"
+        for _ in range(2000):
+            if process.poll() is not None or list(folder.glob("*.vectors")):
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), -signal.SIGINT)
+        cache, = folder.glob("*.vectors")
+        self.assertGreater(cache.stat().st_size, 64 + 128 * (48 + 4 * 32))
+
+    def test_a_file_is_searched_once(self):
+        hits = self.search("d/a.txt", "./d/a.txt", "d")
+        self.assertEqual({hit["copies"] for hit in hits}, {0})
+        self.assertEqual(len(hits), 4)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs to become a user who may not read everything")
+    def test_what_cannot_be_read_is_named(self):
+        for name in ("d/locked", "d/open", "home"):
+            (self.folder / name).mkdir()
+        for i in range(4):
+            self.write(f"d/open/{i}.txt", "good morning").chmod(0)
+        (self.folder / "d/locked").chmod(0)
+        self.folder.chmod(0o755)
+        os.chown(self.folder / "home", 65534, 65534)
+        self.env["HOME"] = str(self.folder / "home")
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        try:
+            process = self.start("search", "good", "d", stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, **nobody)
+        except PermissionError:
+            self.skipTest("nobody else may run this build")
+        _, errors = process.communicate()
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("warning: not searched:\n  d/locked: cannot open: Permission denied\n"
+                      "  d/open/0.txt: cannot open: Permission denied\n"
+                      "  d/open/1.txt: cannot open: Permission denied\n  and 2 more\n",
+                      errors.decode())
+        self.assertIn("5 not readable", errors.decode())
+        _, errors = self.run_sprat("search", "good", "d/locked", status=1, **nobody)
+        self.assertIn("error: d/locked: cannot open: Permission denied", errors)
 
     def test_searches_at_once(self):
         processes = [self.start("search", "good", "d", "--json", stdout=subprocess.PIPE,
@@ -395,6 +490,12 @@ class Bench(SpratTest):
             self.assertGreater(row["min_us"], 0)
             self.assertLessEqual(row["min_us"], row["p50_us"])
             self.assertLessEqual(row["p50_us"], row["p99_us"])
+
+    def test_short_times_have_decimals(self):
+        out, _ = self.run_sprat("bench", "--seconds", "0.02", "--tokens", "4", "--threads", "1")
+        header, _, row = out.decode().splitlines()
+        self.assertIn(", 1 thread,", header)
+        self.assertRegex(row.split()[2], r"^(\d?\d\.\d\d|\d{3,})$")
 
     def test_texts_of_a_file(self):
         self.write("t.txt", "good morning\nworld\n")

@@ -39,7 +39,7 @@ class Lines(SpratTest):
         out, errors = self.run_sprat("embed", stdin="a\n" + text + "\nb\n")
         rows = [json.loads(line) for line in out.splitlines()]
         self.assertEqual([row["truncated"] for row in rows], [False, True, False])
-        self.assertIn("1 of 3 texts had more than 64 tokens and were cut; the first: standard "
+        self.assertIn("1 of 3 texts had more than 64 tokens and was cut; the first: standard "
                       "input: line 2", errors)
 
     def test_b117_closed_input(self):

@@ -161,6 +161,7 @@ Result<Row> Measure(const Engine& engine, const Options& options, const Workload
 std::string JsonLine(const Row& row, const EngineInfo& info, const std::string& fingerprint) {
   const size_t dash = info.arithmetic.rfind('-');  // "cpu-f32", "gpu-batch-f16"
   const auto rounded = [](double x) { return std::round(10 * x) / 10; };
+  const auto micros = [](double us) { return std::round(1000 * us) / 1000; };
   return JsonObject()
       .Add("tokens", rounded(row.tokens))
       .Add("batch", row.batch)
@@ -169,9 +170,9 @@ std::string JsonLine(const Row& row, const EngineInfo& info, const std::string& 
       .Add("device", info.device)
       .Add("device_name", info.device_name)
       .Add("path", info.kernels)
-      .Add("min_us", rounded(row.spread.min_us))
-      .Add("p50_us", rounded(row.spread.p50_us))
-      .Add("p99_us", rounded(row.spread.p99_us))
+      .Add("min_us", micros(row.spread.min_us))
+      .Add("p50_us", micros(row.spread.p50_us))
+      .Add("p99_us", micros(row.spread.p99_us))
       .Add("texts_per_s", rounded(row.texts_per_s))
       .Add("tokens_per_s", rounded(row.texts_per_s * row.tokens))
       .Add("calls", row.spread.calls)
@@ -181,9 +182,10 @@ std::string JsonLine(const Row& row, const EngineInfo& info, const std::string& 
 }
 
 std::string TableLine(const Row& row) {
-  return fmt::format("{:>6.0f} {:>6} {:>10.0f} {:>10.0f} {:>10.0f} {:>10.0f} {:>11.0f}\n",
-                     row.tokens, row.batch, row.spread.min_us, row.spread.p50_us, row.spread.p99_us,
-                     row.texts_per_s, row.texts_per_s * row.tokens);
+  const auto micros = [](double us) { return fmt::format("{:.{}f}", us, us < 100 ? 2 : 0); };
+  return fmt::format("{:>6.0f} {:>6} {:>10} {:>10} {:>10} {:>10.0f} {:>11.0f}\n", row.tokens,
+                     row.batch, micros(row.spread.min_us), micros(row.spread.p50_us),
+                     micros(row.spread.p99_us), row.texts_per_s, row.texts_per_s * row.tokens);
 }
 
 Result<int> Bench(const Options& options) {
@@ -209,9 +211,9 @@ Result<int> Bench(const Options& options) {
   if (!output.ok()) return std::move(output.error());
   std::string header;
   if (!options.json) {
-    const std::string where = info.device == "cpu"
-                                  ? fmt::format("{}, {} threads", CpuName(), info.threads)
-                                  : fmt::format("{}, {}", info.device, info.device_name);
+    const std::string where =
+        info.device == "cpu" ? fmt::format("{}, {}", CpuName(), Counted(info.threads, "thread"))
+                             : fmt::format("{}, {}", info.device, info.device_name);
     header = fmt::format("{}, {}, {}\n{:>6} {:>6} {:>10} {:>10} {:>10} {:>10} {:>11}\n", where,
                          info.arithmetic, info.kernels, "tokens", "batch", "min us", "p50 us",
                          "p99 us", "texts/s", "tokens/s");

@@ -43,8 +43,8 @@ class CutTexts {
   }
   void Report(size_t texts, size_t max_length) const {
     if (count_ == 0) return;
-    Warn(fmt::format("{} of {} texts had more than {} tokens and were cut; the first: {}",
-                     Grouped(count_), Grouped(texts), max_length, first_));
+    Warn(fmt::format("{} of {} had more than {} tokens and {} cut; the first: {}", Grouped(count_),
+                     Counted(texts, "text"), max_length, count_ == 1 ? "was" : "were", first_));
   }
 
  private:

@@ -1,14 +1,18 @@
 // sprat: texts to vectors on the command line.
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <iostream>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/terminal.h"
+#include "cli/utf8.h"
 #include "sprat/engine.h"
 
 namespace {
@@ -18,7 +22,7 @@ constexpr int kWrongUsage{2};
 
 // What is said when the arguments make no sense.
 std::string UsageMessage(const CLI::App* app, const CLI::Error& fault) {
-  std::string what = fault.what();
+  std::string what = sprat::cli::Printable(fault.what());
   if (app->get_subcommands().empty() && fault.get_name() == "RequiredError") {
     const std::vector<std::string> rest = app->remaining();
     if (rest.empty()) return app->help();
@@ -27,6 +31,13 @@ std::string UsageMessage(const CLI::App* app, const CLI::Error& fault) {
   std::string command = "sprat";
   for (const CLI::App* chosen : app->get_subcommands()) command += ' ' + chosen->get_name();
   return "sprat: error: " + what + "\nSee '" + command + " --help'.\n";
+}
+
+sprat::Result<void> Print(const std::string& text) {
+  sprat::Result<sprat::cli::OutputFile> output = sprat::cli::OutputFile::Create({});
+  if (!output.ok()) return std::move(output.error());
+  if (sprat::Result<void> written = output.value().Write(text); !written.ok()) return written;
+  return output.value().Commit();
 }
 
 int Run(int argc, char** argv) {
@@ -53,7 +64,12 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {
-    return app.exit(fault) == 0 ? 0 : kWrongUsage;  // prints the help, or what is wrong
+    std::ostringstream asked_for;
+    if (app.exit(fault, asked_for, std::cerr) != 0) return kWrongUsage;  // says what is wrong
+    const sprat::Result<void> printed = Print(asked_for.str());
+    if (printed.ok()) return 0;
+    sprat::cli::Complain(printed.error().message());
+    return kFailed;
   }
   sprat::Result<int> status = work();
   if (status.ok()) return status.value();

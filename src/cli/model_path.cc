@@ -75,9 +75,15 @@ std::vector<fs::path> Repositories(const std::string& name, const fs::path& cach
 }
 
 std::string KnownModels(const Environment& env) {
-  std::string text = fmt::format("models under {}: ", ModelsDirectory(env).string());
+  const std::string directory = ModelsDirectory(env).string();
   const std::vector<std::string> installed = InstalledModels(env);
-  text += installed.empty() ? "none" : fmt::format("{}", fmt::join(installed, ", "));
+  std::error_code ignored;
+  std::string text =
+      fmt::format("models under {}: {}", directory,
+                  installed.empty() ? "none" : fmt::format("{}", fmt::join(installed, ", ")));
+  if (env("SPRAT_MODELS") && !fs::is_directory(directory, ignored)) {
+    text = fmt::format("SPRAT_MODELS names {}, which is no directory", directory);
+  }
   std::vector<std::string> cached;
   for (const fs::path& repository : Subdirectories(HubCache(env))) {
     const std::string name = repository.filename();

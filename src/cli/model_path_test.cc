@@ -110,6 +110,15 @@ TEST_F(ModelPath, TheErrorSaysWhatWasTriedAndWhatThereIs) {
               HasSubstr("model.safetensors is a file, not a directory"));
 }
 
+TEST_F(ModelPath, AVariableThatNamesNoDirectoryIsSaid) {
+  variables_["SPRAT_MODELS"] = (home_ / "absent").string();
+  EXPECT_THAT(Find("m"), HasSubstr("SPRAT_MODELS names " + (home_ / "absent").string() +
+                                   ", which is no directory"));
+  EXPECT_THAT(Find({}), HasSubstr("which is no directory"));
+  fs::create_directory(home_ / "absent");
+  EXPECT_THAT(Find({}), HasSubstr("models under " + (home_ / "absent").string() + ": none"));
+}
+
 TEST_F(ModelPath, WithoutANameTheVariableThenTheOnlyModel) {
   EXPECT_THAT(Find({}), AllOf(HasSubstr("which model?"), HasSubstr("models: none")));
   const fs::path model = Model(".cache/sprat/models/m");

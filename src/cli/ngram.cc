@@ -131,7 +131,7 @@ std::string InfoTable(const NgramInfo& info) {
   if (info.cache_slots > 0) {
     add("cache", fmt::format("{} rows, reads by {}", Grouped(info.cache_slots), info.reader));
   }
-  add("kernels", fmt::format("{}, {} threads", info.kernels, info.threads));
+  add("kernels", fmt::format("{}, {}", info.kernels, Counted(info.threads, "thread")));
   return text;
 }
 

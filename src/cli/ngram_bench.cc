@@ -14,6 +14,7 @@
 #include "cli/ngram_options.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
+#include "cli/terminal.h"
 #include "cli/timing.h"
 #include "cli/values.h"
 #include "sprat/ngram.h"
@@ -133,10 +134,10 @@ Result<int> Bench(const Options& options) {
   std::string text;
   if (!options.json) {
     text = fmt::format(
-        "{}, {} threads, {}, {} tables {}\n"
+        "{}, {}, {}, {} tables {}\n"
         "{:>6} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10}\n",
-        CpuName(), info.threads, info.kernels, info.tables, Name(info.form), "tokens", "min us",
-        "p50 us", "p99 us", "tokens/s", "hits", "misses", "reads/s");
+        CpuName(), Counted(info.threads, "thread"), info.kernels, info.tables, Name(info.form),
+        "tokens", "min us", "p50 us", "p99 us", "tokens/s", "hits", "misses", "reads/s");
   }
   Result<void> written = output.value().Write(text);
   TokenSource source(info.vocabulary);

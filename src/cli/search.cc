@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +27,12 @@
 namespace sprat::cli {
 namespace {
 
-constexpr size_t kBatchPassages{512};
+constexpr size_t kBatchPassages{128};
 constexpr size_t kSmallestHalved{64};  // a passage of fewer bytes is not halved any more
-constexpr std::chrono::seconds kSaveEvery{30};
+constexpr std::chrono::seconds kSaveEvery{2};
+constexpr int kWorkPerSaving{10};  // saving writes the whole file: at most a tenth of the time
+constexpr std::chrono::milliseconds kLockPatience{3000};
+constexpr size_t kShownUnreadable{3};
 constexpr size_t kShownLines{6};  // of a passage, on a terminal
 
 struct Options {
@@ -94,8 +98,12 @@ class Search {
 
   Result<void> Run();
   Result<void> Print() const;
+  // Keeps the new vectors for the next search, waiting so long for another one that is at it.
+  void SaveCache(std::chrono::milliseconds patience);
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   static EmbedOptions PassageOptions(const Engine& engine, const Options& options) {
     EmbedOptions embed{.normalize = true};  // what is ranked is the cosine
     embed.dimensions = options.model.embed.dimensions;
@@ -110,7 +118,6 @@ class Search {
   void Judge(Candidate candidate, std::span<const float> vector, bool cut);
   void Keep(Candidate candidate);
   Result<void> EmbedWaiting();
-  void SaveCache();
   void PrintSummary() const;
 
   const Engine& engine_;
@@ -121,9 +128,12 @@ class Search {
   std::vector<float> query_;
   std::vector<Candidate> waiting_;
   std::vector<Candidate> best_;  // at most options_.top, best first
-  size_t files_ = 0, binary_ = 0, not_utf8_ = 0, too_large_ = 0, unreadable_ = 0;
+  size_t files_ = 0, binary_ = 0, not_utf8_ = 0, too_large_ = 0;
+  std::vector<std::string> unreadable_;  // why, a message each
   size_t passages_ = 0;
-  std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
+  bool cannot_save_ = false;  // and was said so
+  Clock::time_point saved_ = Clock::now();
+  Clock::duration saving_took_ = {};
 };
 
 Result<void> Search::OpenCache() {
@@ -203,17 +213,23 @@ Result<void> Search::EmbedWaiting() {
       Judge(batch[i], rows.value().Row(i), cut);
     }
   }
-  if (std::chrono::steady_clock::now() - saved_ > kSaveEvery) SaveCache();
+  const auto pause = std::max<Clock::duration>(kSaveEvery, kWorkPerSaving * saving_took_);
+  if (Clock::now() - saved_ > pause) SaveCache(std::chrono::milliseconds(0));
   return {};
 }
 
-void Search::SaveCache() {
-  saved_ = std::chrono::steady_clock::now();
-  if (!cache_) return;
-  if (Result<void> saved = cache_->Save(); !saved.ok()) {
-    progress_.Clear();
-    Warn("the vectors are not kept for the next search: " + saved.error().message());
-  }
+void Search::SaveCache(std::chrono::milliseconds patience) {
+  if (!cache_ || cannot_save_) return;
+  const Clock::time_point start = Clock::now();
+  Result<void> saved = cache_->Save(patience);
+  saved_ = Clock::now();
+  saving_took_ = saved_ - start;
+  if (saved.ok()) return;
+  // Somebody else's turn: the vectors stay here and are saved with the next ones.
+  if (saved.error().code() == ErrorCode::kOverloaded && patience == patience.zero()) return;
+  cannot_save_ = true;
+  progress_.Clear();
+  Warn("the vectors are not kept for the next search: " + saved.error().message());
 }
 
 Result<void> Search::AddFile(const FoundFile& file) {
@@ -221,7 +237,7 @@ Result<void> Search::AddFile(const FoundFile& file) {
   Result<FileKind> kind = ReadTextFile(file, content);
   if (!kind.ok()) {
     if (file.named) return std::move(kind.error());
-    ++unreadable_;
+    unreadable_.push_back(kind.error().message());
     return {};
   }
   if (kind.value() != FileKind::kText) {
@@ -243,14 +259,16 @@ Result<void> Search::AddFile(const FoundFile& file) {
 }
 
 Result<void> Search::Run() {
-  Result<std::vector<FoundFile>> files = FindFiles(options_.paths);
-  if (!files.ok()) return std::move(files.error());
+  Result<FoundFiles> found = FindFiles(options_.paths);
+  if (!found.ok()) return std::move(found.error());
+  const std::vector<FoundFile>& files = found.value().files;
+  unreadable_ = std::move(found.value().unreadable);
   if (Result<void> opened = OpenCache(); !opened.ok()) return opened;
   if (Result<void> embedded = EmbedQuery(); !embedded.ok()) return embedded;
   uint64_t total_bytes = 0;
-  for (const FoundFile& file : files.value()) total_bytes += file.size_bytes;
+  for (const FoundFile& file : files) total_bytes += file.size_bytes;
   uint64_t done_bytes = 0;
-  for (const FoundFile& file : files.value()) {
+  for (const FoundFile& file : files) {
     if (Result<void> added = AddFile(file); !added.ok()) return added;
     done_bytes += file.size_bytes;
     std::optional<double> fraction;
@@ -260,7 +278,6 @@ Result<void> Search::Run() {
     progress_.Update(passages_, fraction);
   }
   if (Result<void> embedded = EmbedWaiting(); !embedded.ok()) return embedded;
-  SaveCache();
   progress_.Clear();
   PrintSummary();
   if (passages_ > 0) return {};
@@ -268,14 +285,22 @@ Result<void> Search::Run() {
 }
 
 void Search::PrintSummary() const {
-  std::string line = fmt::format("{} passages in {} files", Grouped(passages_), Grouped(files_));
+  if (!unreadable_.empty()) {
+    const auto shown = std::span(unreadable_).first(std::min(unreadable_.size(), kShownUnreadable));
+    std::string text = fmt::format("not searched:\n{}", fmt::join(shown, "\n"));
+    if (const size_t more = unreadable_.size() - shown.size(); more > 0) {
+      text += fmt::format("\nand {} more", Grouped(more));
+    }
+    Warn(text);
+  }
+  std::string line = Counted(passages_, "passage") + " in " + Counted(files_, "file");
   const auto skipped = [&line](size_t n, const char* what) {
     if (n > 0) line += fmt::format(", {} {}", Grouped(n), what);
   };
-  skipped(binary_, "binary files passed over");
+  skipped(binary_, binary_ == 1 ? "binary file passed over" : "binary files passed over");
   skipped(not_utf8_, "not UTF-8 passed over");
   skipped(too_large_, "over 64 MB passed over");
-  skipped(unreadable_, "not readable");
+  skipped(unreadable_.size(), "not readable");
   const std::string text = Styled("sprat: " + line, Style::kDim, ShowsColour(STDERR_FILENO)) + "\n";
   fwrite(text.data(), 1, text.size(), stderr);
 }
@@ -334,8 +359,10 @@ Result<int> RunSearch(const Options& options) {
   Result<Engine> engine = OpenEngine(options.model);
   if (!engine.ok()) return std::move(engine.error());
   Search search(engine.value(), options);
-  if (Result<void> done = search.Run(); !done.ok()) return std::move(done.error());
-  if (Result<void> printed = search.Print(); !printed.ok()) return std::move(printed.error());
+  Result<void> done = search.Run();
+  if (done.ok()) done = search.Print();
+  search.SaveCache(kLockPatience);  // after the answer, which need not wait, and after an error
+  if (!done.ok()) return std::move(done.error());
   return 0;
 }
 
@@ -348,10 +375,7 @@ void AddSearch(CLI::App& app, Work& work) {
   command->add_option("QUERY", options->query, "What to look for, in plain words")
       ->required()
       ->check(Utf8());
-  command
-      ->add_option("FILES", options->paths,
-                   "Text files, folders (with all in them, hidden ones apart), or - for standard "
-                   "input")
+  command->add_option("FILES", options->paths, "Text files, folders, or - for standard input")
       ->required()
       ->check(NotEmpty());
   command->add_option("-k,--top", options->top, "How many passages to show")
@@ -359,7 +383,8 @@ void AddSearch(CLI::App& app, Work& work) {
       ->transform(WholeNumber(1, 10000))
       ->capture_default_str();
   command->add_flag("--no-cache", options->no_cache,
-                    "Neither use nor keep vectors in ~/.cache/sprat/search");
+                    "Neither use nor keep vectors in XDG_CACHE_HOME/sprat/search "
+                    "(~/.cache/sprat/search)");
   command->add_flag("--json", options->json,
                     "An object a line: score, file, line, copies (further places), text");
   AddModelOptions(*command, options->model);
@@ -368,6 +393,9 @@ void AddSearch(CLI::App& app, Work& work) {
   command->footer(
       "A passage is a paragraph, or a piece of a long one. A prompt is put before the query; if\n"
       "none is given and the model has prompts named query, document or passage, they are used.\n"
+      "Of a folder all regular files are searched, in its folders too, that are UTF-8 text of at\n"
+      "most 64 MB; not those whose names, or whose folders' names, start with a dot. Links to\n"
+      "folders are not followed.\n"
       "Examples:\n"
       "  sprat search \"how do I install it\" README.md docs\n"
       "  sprat search \"where are errors turned into exit codes\" src -k 3");

@@ -9,10 +9,13 @@
 #include "cli/model_path.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
+#include "cli/values.h"
 #include "server/server.h"
 
 namespace sprat::cli {
 namespace {
+
+constexpr uint64_t kMaxBodyBytes{uint64_t{1} << 40};
 
 struct Options {
   server::ServerOptions server;
@@ -90,12 +93,13 @@ void AddModels(CLI::App& command, Options& options) {
                         "an alias or without. May be given several times; a request's \"model\" "
                         "chooses")
             ->type_name("[ALIAS=]MODEL")
+            ->check(NotEmpty())
             ->allow_extra_args(false));
   group(command
             .add_option("--max-length", options.model.engine.max_length,
                         "Cut texts after N tokens, special ones included. Default: the model's")
             ->type_name("N")
-            ->check(CLI::PositiveNumber));
+            ->transform(WholeNumber(1)));
   AddEngineOptions(command, options.model);
   group(command.add_flag("--no-warm-up", options.no_warm_up,
                          "Be ready without having run each model once"));
@@ -106,25 +110,31 @@ void AddNetwork(CLI::App& command, server::ServerOptions& server) {
   group(command.add_option("--host", server.host, "The address to listen on; \"\" for none")
             ->capture_default_str());
   group(command.add_option("--port", server.port, "0 takes a free one and logs it")
+            ->transform(WholeNumber(0, UINT16_MAX))
             ->capture_default_str());
   group(command.add_option("--uds", server.uds, "A Unix socket to listen on as well")
-            ->type_name("PATH"));
+            ->type_name("PATH")
+            ->check(NotEmpty()));
   group(command.add_option("--tls-cert", server.tls_cert, "PEM, with the chain: serves HTTPS")
-            ->type_name("FILE"));
+            ->type_name("FILE")
+            ->check(NotEmpty()));
   group(command.add_option("--tls-key", server.tls_key, "The certificate's key, PEM")
-            ->type_name("FILE"));
+            ->type_name("FILE")
+            ->check(NotEmpty()));
   group(command
             .add_option("--api-keys", server.api_keys,
                         "One key a line; requests then need one of them. SIGHUP reads it again")
-            ->type_name("FILE"));
+            ->type_name("FILE")
+            ->check(NotEmpty()));
   group(command
             .add_option("--cors-origin", server.cors_origin,
                         "Let pages of this origin, or of any (*), use the server from a browser")
-            ->type_name("ORIGIN"));
+            ->type_name("ORIGIN")
+            ->check(NotEmpty()));
   group(command
             .add_option("--http-threads", server.threads,
                         "Network threads, apart from the compute threads")
-            ->check(CLI::Range(1, 256))
+            ->transform(WholeNumber(1, 256))
             ->capture_default_str());
   group(command.add_flag("--access-log", server.access_log,
                          "A line of JSON on standard output for each request"));
@@ -137,23 +147,23 @@ void AddBatching(CLI::App& command, Options& options) {
             .add_option("--window-ms", options.window_ms,
                         "How long the first request of an idle period waits for others. 0: it "
                         "runs now if the device is free, otherwise in the next batch")
-            ->check(CLI::Range(0.0, 60000.0))
+            ->check(RealNumber(0.0, 60000))
             ->capture_default_str());
   group(command.add_option("--max-batch", batch.max_batch, "Requests in a batch")
-            ->check(CLI::PositiveNumber)
+            ->transform(WholeNumber(1))
             ->capture_default_str());
   group(command.add_option("--max-tokens", batch.max_tokens, "Tokens in a batch")
-            ->check(CLI::PositiveNumber)
+            ->transform(WholeNumber(1))
             ->capture_default_str());
   group(command
             .add_option("--queue-requests", batch.max_queue_requests,
                         "Requests that may wait; more are answered 429")
-            ->check(CLI::PositiveNumber)
+            ->transform(WholeNumber(1))
             ->capture_default_str());
   group(command
             .add_option("--queue-tokens", batch.max_queue_tokens,
                         "Tokens that may wait; more are answered 429")
-            ->check(CLI::PositiveNumber)
+            ->transform(WholeNumber(1))
             ->capture_default_str());
   CLI::Option* hold =
       command.add_flag("--array-hold", options.array_hold,
@@ -169,29 +179,29 @@ void AddLimits(CLI::App& command, Options& options) {
   const auto group = [](CLI::Option* option) { option->group("Limits"); };
   server::ServerOptions& server = options.server;
   group(command.add_option("--max-body-bytes", server.max_body_bytes, "Of a request's body")
-            ->check(CLI::PositiveNumber)
+            ->transform(WholeNumber(1, kMaxBodyBytes))
             ->capture_default_str());
   group(command.add_option("--max-items", server.max_items, "Texts in a request")
-            ->check(CLI::PositiveNumber)
+            ->transform(WholeNumber(1))
             ->capture_default_str());
   group(command.add_option("--max-json-depth", server.max_json_depth, "Levels of nesting")
-            ->check(CLI::Range(2, 1000))
+            ->transform(WholeNumber(2, 1000))
             ->capture_default_str());
   group(command.add_option("--max-header-bytes", server.max_header_bytes, "Of a request's header")
-            ->check(CLI::Range(1024, 1 << 24))
+            ->transform(WholeNumber(1024, 1 << 24))
             ->capture_default_str());
   group(command.add_option("--max-connections", server.max_connections, "Open at a time")
-            ->check(CLI::PositiveNumber)
+            ->transform(WholeNumber(1))
             ->capture_default_str());
   group(command
             .add_option("--idle-timeout-s", options.idle_timeout_s,
                         "Between two requests of a connection")
-            ->check(CLI::Range(0.1, 86400.0))
+            ->check(RealNumber(0.1, 86400))
             ->capture_default_str());
   group(command
             .add_option("--read-timeout-s", options.read_timeout_s,
                         "From a request's first byte to its last")
-            ->check(CLI::Range(0.1, 86400.0))
+            ->check(RealNumber(0.1, 86400))
             ->capture_default_str());
 }
 

@@ -119,8 +119,9 @@ Result<int> Similarity(const Options& options) {
   if (!rows.ok()) return std::move(rows.error());
   const auto& truncated = rows.value().truncated;
   if (const auto cut = std::count(truncated.begin(), truncated.end(), 1); cut > 0) {
-    Warn(fmt::format("{} of {} texts had more than {} tokens and were cut", cut, views.size(),
-                     engine.value().info().max_length));
+    Warn(fmt::format("{} of {} had more than {} tokens and {} cut", cut,
+                     Counted(views.size(), "text"), engine.value().info().max_length,
+                     cut == 1 ? "was" : "were"));
   }
   Result<OutputFile> output = OutputFile::Create({});
   if (!output.ok()) return std::move(output.error());

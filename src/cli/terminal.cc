@@ -66,6 +66,10 @@ std::string Grouped(size_t n) {
   return digits;
 }
 
+std::string Counted(size_t n, std::string_view thing) {
+  return fmt::format("{} {}{}", Grouped(n), thing, n == 1 ? "" : "s");
+}
+
 Progress::Progress(std::string unit, bool output_on_terminal)
     : unit_(std::move(unit)),
       enabled_(isatty(STDERR_FILENO) != 0 && !output_on_terminal),

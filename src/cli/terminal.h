@@ -33,6 +33,9 @@ void Complain(std::string_view text);
 // "1,234,567"
 std::string Grouped(size_t n);
 
+// "1 passage", "1,234 passages": a number of things whose plural ends in s.
+std::string Counted(size_t n, std::string_view thing);
+
 // A line on the terminal that is overwritten as work goes on: count, rate and time left. Nothing at
 // all unless standard error is a terminal and standard output is not one that results go to.
 class Progress {

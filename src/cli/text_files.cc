@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "cli/input_file.h"
 #include "cli/utf8.h"
@@ -16,23 +18,49 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void AppendFolder(const fs::path& folder, std::vector<FoundFile>& files) {
-  const size_t before = files.size();
+// Appends what is directly in `folder`: its files to `files`, its folders to `folders`.
+std::error_code ListFolder(const fs::path& folder, std::vector<FoundFile>& files,
+                           std::vector<fs::path>& folders) {
   std::error_code fault;
-  const auto options = fs::directory_options::skip_permission_denied;
-  for (fs::recursive_directory_iterator it(folder, options, fault), end; !fault && it != end;
-       it.increment(fault)) {
-    std::error_code ignored;
-    if (it->path().filename().string().starts_with('.')) {
-      it.disable_recursion_pending();
-      continue;
-    }
+  for (fs::directory_iterator it(folder, fault), end; !fault && it != end; it.increment(fault)) {
+    std::error_code ignored;  // a file that vanishes is as one that was never there
+    if (it->path().filename().string().starts_with('.')) continue;
+    if (it->is_directory(ignored) && !it->is_symlink(ignored)) folders.push_back(it->path());
     if (!it->is_regular_file(ignored)) continue;
+    std::error_code unknown;
+    const uint64_t size = it->file_size(unknown);
     files.push_back(
-        {.path = it->path().lexically_normal().string(), .size_bytes = it->file_size(ignored)});
+        {.path = it->path().lexically_normal().string(), .size_bytes = unknown ? 0 : size});
   }
-  std::sort(files.begin() + static_cast<ptrdiff_t>(before), files.end(),
+  return fault;
+}
+
+Result<void> AppendFolder(const std::string& named, FoundFiles& found) {
+  const size_t before = found.files.size();
+  std::vector<fs::path> folders = {named};
+  while (!folders.empty()) {
+    const fs::path folder = std::move(folders.back());
+    folders.pop_back();
+    const std::error_code fault = ListFolder(folder, found.files, folders);
+    if (!fault) continue;
+    Error error = SystemError(folder.string(), "cannot open", fault.value());
+    if (folder == named) return error;
+    found.unreadable.push_back(error.message());
+  }
+  std::sort(found.files.begin() + static_cast<ptrdiff_t>(before), found.files.end(),
             [](const FoundFile& a, const FoundFile& b) { return a.path < b.path; });
+  std::sort(found.unreadable.begin(), found.unreadable.end());
+  return {};
+}
+
+// Keeps of several names of one file the first.
+void DropRepeated(std::vector<FoundFile>& files) {
+  std::set<std::string> seen;
+  std::erase_if(files, [&seen](const FoundFile& file) {
+    std::error_code fault;
+    const fs::path place = fs::canonical(file.path, fault);
+    return file.path != "-" && !fault && !seen.insert(place.string()).second;
+  });
 }
 
 // The error for a named file whose content cannot be searched.
@@ -48,23 +76,26 @@ Error Refused(const FoundFile& file, const std::string& content, size_t at) {
 
 }  // namespace
 
-Result<std::vector<FoundFile>> FindFiles(const std::vector<std::string>& paths) {
-  std::vector<FoundFile> files;
+Result<FoundFiles> FindFiles(const std::vector<std::string>& paths) {
+  FoundFiles found;
   for (const std::string& path : paths) {
     std::error_code fault;
     const fs::file_status status = fs::status(path, fault);
     if (path == "-") {
-      files.push_back({.path = path, .named = true});
+      found.files.push_back({.path = path, .named = true});
     } else if (!fs::exists(status)) {
       return SystemError(path, "cannot open", fault ? fault.value() : ENOENT);
     } else if (fs::is_directory(status)) {
-      AppendFolder(path, files);
+      if (Result<void> added = AppendFolder(path, found); !added.ok()) {
+        return std::move(added.error());
+      }
     } else {
       const uint64_t size = fs::is_regular_file(status) ? fs::file_size(path, fault) : 0;
-      files.push_back({.path = path, .size_bytes = size, .named = true});
+      found.files.push_back({.path = path, .size_bytes = size, .named = true});
     }
   }
-  return files;
+  if (paths.size() > 1) DropRepeated(found.files);
+  return found;
 }
 
 Result<FileKind> ReadTextFile(const FoundFile& file, std::string& content) {

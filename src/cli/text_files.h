@@ -17,11 +17,17 @@ struct FoundFile {
   bool named = false;  // by the user, not found in a folder
 };
 
-// The files that `paths` name, in their order; a folder stands for the regular files in it and in
-// its folders, sorted by name, without hidden ones (whose names start with '.') and without
-// following symbolic links to folders. "-" is standard input. Folders that may not be read are
-// passed over. Errors: kNotFound, naming the path that does not exist.
-Result<std::vector<FoundFile>> FindFiles(const std::vector<std::string>& paths);
+struct FoundFiles {
+  std::vector<FoundFile> files;
+  std::vector<std::string> unreadable;  // folders: "PATH: cannot open: Permission denied"
+};
+
+// The files that `paths` name, in their order, each once; a folder stands for the regular files in
+// it and in its folders, sorted by name, without hidden ones (whose names start with '.') and
+// without following symbolic links to folders. "-" is standard input. A folder that is not named
+// and cannot be read goes to `unreadable`. Errors, naming the path: kNotFound for one that does not
+// exist, kIo for a named folder that cannot be read.
+Result<FoundFiles> FindFiles(const std::vector<std::string>& paths);
 
 inline constexpr uint64_t kMaxFileBytes{64 << 20};
 

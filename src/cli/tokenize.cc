@@ -62,8 +62,8 @@ Result<int> Tokenize(const Options& options) {
   }
   if (Result<void> done = output.value().Commit(); !done.ok()) return std::move(done.error());
   if (cut > 0) {
-    Warn(fmt::format("{} texts were cut (--max-length 0 shows all tokens); the first: {}",
-                     Grouped(cut), first_cut));
+    Warn(fmt::format("{} {} cut (--max-length 0 shows all tokens); the first: {}",
+                     Counted(cut, "text"), cut == 1 ? "was" : "were", first_cut));
   }
   return 0;
 }

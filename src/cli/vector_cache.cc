@@ -14,6 +14,7 @@
 #include <cstring>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "cli/input_file.h"
@@ -58,6 +59,23 @@ bool CheckFits(std::string_view bytes) {
 uint32_t Today() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::days>(now).count());
+}
+
+// Locks the file open as `fd` for this process alone; closing it unlocks.
+Result<void> Lock(int fd, const std::string& path, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kRetryAfter{20};
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return SystemError(path, "cannot lock", errno);
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return Error(
+          ErrorCode::kOverloaded,
+          fmt::format("{}: locked by another process for more than {} ms", path, patience.count()));
+    }
+    std::this_thread::sleep_for(kRetryAfter);
+  }
+  return {};
 }
 
 uint32_t DayOf(std::string_view record) { return ValueAt<uint32_t>(record, 36); }
@@ -175,14 +193,14 @@ std::vector<std::string_view> VectorCache::Merged(std::string_view file) const {
   return merged;
 }
 
-Result<void> VectorCache::Save() {
+Result<void> VectorCache::Save(std::chrono::milliseconds patience) {
   if (added_.empty() || path_.empty()) return {};
   std::error_code ignored;
   std::filesystem::create_directories(path_.parent_path(), ignored);
   const std::string lock_path = path_.string() + ".lock";
   const FileDescriptor lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (lock.get() < 0) return SystemError(lock_path, "cannot create", errno);
-  if (flock(lock.get(), LOCK_EX) != 0) return SystemError(lock_path, "cannot lock", errno);
+  if (Result<void> locked = Lock(lock.get(), lock_path, patience); !locked.ok()) return locked;
   FileView now = FileView::Open(path_);
   const std::vector<std::string_view> records = Merged(now.bytes());
   Result<OutputFile> output = OutputFile::Create(path_.string());

@@ -21,6 +21,7 @@
 #define SPRAT_CLI_VECTOR_CACHE_H_
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -77,8 +78,9 @@ class VectorCache {
 
   // Writes what was added to the file: under a lock beside it (PATH.lock), merged with what other
   // processes have written meanwhile, in a new file that replaces the old one. Makes the folders
-  // that are missing. Errors: kIo; the entries stay.
-  Result<void> Save();
+  // that are missing. Errors: kIo; kOverloaded if another process has held the lock for all of
+  // `patience`. After an error the entries stay.
+  Result<void> Save(std::chrono::milliseconds patience);
 
   size_t unsaved() const { return added_.size(); }
 

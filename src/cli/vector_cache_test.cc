@@ -1,10 +1,13 @@
 #include "cli/vector_cache.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +19,8 @@ namespace sprat::cli {
 namespace {
 
 using ::testing::ElementsAre;
+
+constexpr std::chrono::seconds kPatience{60};
 
 class Cache : public ::testing::Test {
  protected:
@@ -46,7 +51,7 @@ class Cache : public ::testing::Test {
     for (const float x : {1.0f, 2.0f, 3.0f}) {
       cache.Add(Sha256("text " + std::to_string(static_cast<int>(x))), std::vector{x, -x}, x == 2);
     }
-    ASSERT_TRUE(cache.Save().ok());
+    ASSERT_TRUE(cache.Save(kPatience).ok());
   }
 
   std::filesystem::path folder_;
@@ -65,7 +70,7 @@ TEST_F(Cache, FindsWhatWasAddedBeforeAndAfterSaving) {
   EXPECT_THAT(Find(cache, "a"), ElementsAre());
   cache.Add(Sha256("a"), std::vector{1.0f, 2.0f}, false);
   EXPECT_THAT(Find(cache, "a"), ElementsAre(1, 2));
-  ASSERT_TRUE(cache.Save().ok());
+  ASSERT_TRUE(cache.Save(kPatience).ok());
   EXPECT_EQ(cache.unsaved(), 0u);
   EXPECT_THAT(Find(cache, "a"), ElementsAre(1, 2));
   EXPECT_THAT(Find(Open(), "a"), ElementsAre(1, 2));
@@ -125,7 +130,7 @@ TEST_F(Cache, ADamagedRecordIsNotWrittenAgain) {
   Replace(bad);
   VectorCache cache = Open();
   cache.Add(Sha256("text 4"), std::vector{4.0f, -4.0f}, false);
-  ASSERT_TRUE(cache.Save().ok());
+  ASSERT_TRUE(cache.Save(kPatience).ok());
   EXPECT_EQ(Content().size(), 64u + 3 * 56);  // two of the old ones and the new one
   EXPECT_THAT(Find(cache, "text 4"), ElementsAre(4, -4));
 }
@@ -151,7 +156,7 @@ TEST_F(Cache, ProcessesAddToEachOthersFiles) {
     for (int r = 0; r < kRounds; ++r) {
       const auto x = static_cast<float>(p * kRounds + r);
       cache.Add(Sha256(std::to_string(p) + " " + std::to_string(r)), std::vector{x, x}, false);
-      saved = saved && cache.Save().ok();
+      saved = saved && cache.Save(kPatience).ok();
     }
     _exit(saved ? 0 : 1);
   }
@@ -169,10 +174,27 @@ TEST_F(Cache, ProcessesAddToEachOthersFiles) {
   }
 }
 
+TEST_F(Cache, ALockThatIsHeldIsWaitedForWithinBounds) {
+  SaveThree();
+  const int lock = open((path_.string() + ".lock").c_str(), O_RDWR);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  VectorCache cache = Open();
+  cache.Add(Sha256("text 4"), std::vector{4.0f, -4.0f}, false);
+  Result<void> saved = cache.Save(std::chrono::milliseconds(50));
+  ASSERT_FALSE(saved.ok());
+  EXPECT_EQ(saved.error().code(), ErrorCode::kOverloaded);
+  EXPECT_EQ(saved.error().message(),
+            path_.string() + ".lock: locked by another process for more than 50 ms");
+  EXPECT_EQ(cache.unsaved(), 1u);
+  close(lock);
+  ASSERT_TRUE(cache.Save(std::chrono::milliseconds(0)).ok());
+  EXPECT_THAT(Find(Open(), "text 4"), ElementsAre(4, -4));
+}
+
 TEST_F(Cache, WithoutAPathNothingIsKept) {
   VectorCache cache({}, Sha256("key"), 2);
   cache.Add(Sha256("a"), std::vector{1.0f, 2.0f}, false);
-  EXPECT_TRUE(cache.Save().ok());
+  EXPECT_TRUE(cache.Save(kPatience).ok());
   EXPECT_THAT(Find(cache, "a"), ElementsAre(1, 2));
 }
 
@@ -180,7 +202,7 @@ TEST_F(Cache, AFolderThatCannotBeMadeIsAnError) {
   std::ofstream(folder_ / "a") << "a file where a folder should be";
   VectorCache cache = Open();
   cache.Add(Sha256("a"), std::vector{1.0f, 2.0f}, false);
-  EXPECT_FALSE(cache.Save().ok());
+  EXPECT_FALSE(cache.Save(kPatience).ok());
   EXPECT_THAT(Find(cache, "a"), ElementsAre(1, 2));
 }
 
