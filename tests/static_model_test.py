@@ -152,6 +152,59 @@ class StaticModels(unittest.TestCase):
                                      "config_sentence_transformers.json", normalize=True)
                 self.check(self.vectors(model, self.golden), reference(model, self.golden))
 
+    def run_sprat(self, *args, text="", status=0):
+        done = subprocess.run([arguments[0], *map(str, args)], input=text, capture_output=True,
+                              encoding="utf-8", check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout
+
+    def test_commands(self):
+        """Every command takes a static model."""
+        unlimited = self.variant("commands", max_length=None)  # and does not normalise
+        for model in (self.potion, unlimited):
+            with self.subTest(model=model.name):
+                info = json.loads(self.run_sprat("info", "-m", model, "--json"))
+                self.assertEqual([info[key] for key in ("family", "dimensions", "max_length")],
+                                 ["static", 256, 512 if model == self.potion else 0])
+                self.assertEqual(info["normalizes"], model == self.potion)
+                self.run_sprat("info", "-m", model)
+                bench = self.run_sprat("bench", "-m", model, "--json", "--tokens", "8,600" if model == unlimited
+                                       else "1,512", "--batch", "1,64", "--seconds", "0.01")
+                rows = [json.loads(line) for line in bench.splitlines()]
+                self.assertEqual([row["batch"] for row in rows], [1, 64] * 2)
+                self.assertEqual({row["fingerprint"] for row in rows}, {info["fingerprint"]})
+                texts = self.golden[:50]
+                numpy.save(self.folder / "theirs.npy", reference(model, texts).astype(numpy.float32))
+                lines = "".join(json.dumps(text) + "\n" for text in texts)
+                verify = ("verify", "-m", model, self.folder / "theirs.npy", "--input-format", "jsonl", "--json")
+                self.assertTrue(json.loads(self.run_sprat(*verify, text=lines))["pass"])
+                similar = json.loads(self.run_sprat("similarity", "-m", model, "--json", "cat", "cat", "tax law"))
+                row = similar["similarity"][0]
+                self.assertAlmostEqual(row[1], 1, places=5)
+                self.assertLess(row[2], row[1])
+                document = self.folder / "document.txt"
+                document.write_text("The cat sleeps.\n\nInterest rates rose.\n\n" + "A long line. " * 400)
+                found = self.run_sprat("search", "-m", model, "--no-cache", "a sleeping cat", document)
+                self.assertIn("cat sleeps", found)
+        refused = subprocess.run([arguments[0], "bench", "-m", self.potion, "--tokens", "513"],
+                                 capture_output=True, text=True, check=False)
+        self.assertIn("this model takes 1 to 512", refused.stderr)
+
+    def test_the_fingerprint_is_of_what_decides_the_vector(self):
+        def fingerprint(model, *options):
+            return json.loads(self.run_sprat("info", "-m", model, "--json", *options))["fingerprint"]
+        plain = fingerprint(self.potion)
+        other_layout = self.variant("same", {"embedding.weight": self.tensors["embeddings"]},
+                                    "0_StaticEmbedding", "config_sentence_transformers.json", normalize=True)
+        self.assertEqual(fingerprint(other_layout), plain)
+        one_value = self.tensors["embeddings"].copy()
+        one_value[20000, 200] += 1
+        for name, model in (("value", self.variant("other_value", {"embeddings": one_value}, normalize=True)),
+                            ("normalize", self.variant("other_norm", normalize=False)),
+                            ("max_length", self.variant("other_length", normalize=True, max_length=8))):
+            self.assertNotEqual(fingerprint(model), plain, name)
+        self.assertNotEqual(fingerprint(self.potion, "--static-semantics", "st"), plain)
+
     def test_models_of_tokens(self):
         """Byte-level BPE without an unknown token, BPE with one, and Unigram."""
         from tokenizers import models, pre_tokenizers, trainers
