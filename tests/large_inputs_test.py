@@ -1,4 +1,4 @@
-"""What very large inputs cost: sprat on 10 MB of text, one word of 10 MB, and a million empty texts.
+"""What very large inputs cost: 10 MB of text, one word of 10 MB, a million empty texts, a large table.
 
     large_inputs_test.py SPRAT
 
@@ -6,8 +6,10 @@ Each run is a process of its own: its peak memory and its CPU time are compared 
 little and on less. $SPRAT_TEST_MODEL and $SPRAT_TEST_MODELS say where the models are.
 """
 
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -85,6 +87,22 @@ class LargeInputs(unittest.TestCase):
 
     def test_one_word_of_other_letters(self):
         self.check(lambda size: "\u0416\u0438\u0437\u043d\u044c".encode() * (size // 10) + b"\n")
+
+    def test_a_large_table_is_not_read(self):
+        """One text needs a few rows of a table of 500 MB."""
+        model = self.folder / "large_table"
+        model.mkdir()
+        shutil.copy(pathlib.Path(os.environ["SPRAT_TEST_MODEL"]) / "tokenizer.json", model)
+        (model / "config.json").write_text("{}")
+        shape = [30522, 4096]
+        table = {"dtype": "F32", "shape": shape, "data_offsets": [0, shape[0] * shape[1] * 4]}
+        header = json.dumps({"embeddings": table}).encode()
+        with open(model / "model.safetensors", "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.truncate(file.tell() + table["data_offsets"][1])  # a hole: zeros that take no space
+        memory, seconds = self.cost(("embed", "-m", model), b"good morning\n")
+        print(f"{self.id()}: {memory / MB:.0f} MB, {seconds:.3f} s")
+        self.assertLessEqual(memory, 60 * MB)
 
     def test_empty_texts(self):
         self.check(lambda size: b"\n" * (size // 10))

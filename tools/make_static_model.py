@@ -12,7 +12,6 @@ Needs: numpy, safetensors.
 import argparse
 import json
 import pathlib
-import shutil
 
 import numpy
 import safetensors
@@ -46,7 +45,9 @@ def make(encoder: pathlib.Path, output: pathlib.Path, columns: int, dtype: str, 
     output.mkdir(parents=True)
     safetensors.numpy.save_file({"embeddings": numpy.ascontiguousarray(table.astype(DTYPES[dtype]))},
                                 output / "model.safetensors")
-    shutil.copy(encoder / "tokenizer.json", output)
+    tokenizer = json.loads((encoder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["truncation"] = tokenizer["padding"] = None
+    (output / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
     config = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": columns,
               "seq_length": 1000000, "normalize": normalize}
     (output / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -25,6 +25,12 @@ std::atomic<size_t> allocated_bytes{0};
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
+// What simdjson allocates with; given back by the same `delete`.
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  ++allocations;
+  allocated_bytes += size;
+  return std::malloc(size);
+}
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 
@@ -40,6 +46,31 @@ const Tokenizer& Bert() {
   return tokenizer;
 }
 
+Tokenizer FromJson(const std::string& json) {
+  const TestDirectory directory;
+  directory.Write("tokenizer.json", json);
+  return OpenOrDie(directory.path());
+}
+
+Tokenizer SmallUnigram() {
+  return FromJson(R"({"added_tokens":[],
+    "normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Lowercase"}]},
+    "pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},
+      {"type":"Metaspace","replacement":"\u2581","prepend_scheme":"always","split":true}]},
+    "post_processor":null,"decoder":null,"model":{"type":"Unigram","unk_id":0,"byte_fallback":false,
+      "vocab":[["<unk>",0.0],["\u2581",-2.0],["e",-3.0],["t",-3.1],["to",-4.5],["xx",-5.0],
+               ["\u2581re",-6.0],["\u0436",-7.0]]}})");
+}
+
+Tokenizer SmallBpe() {
+  return FromJson(R"({"added_tokens":[],"normalizer":{"type":"NFC"},
+    "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},
+    "post_processor":null,"decoder":null,"model":{"type":"BPE","dropout":null,"unk_token":"<unk>",
+      "continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,
+      "vocab":{"<unk>":0,"e":1,"t":2,"r":3,"x":4,"re":5,"xx":6,"xxxx":7,"\u0120":8,"\u0120re":9},
+      "merges":[["x","x"],["r","e"],["xx","xx"],["\u0120","re"]]}})");
+}
+
 const std::vector<std::string>& Texts() {
   static const std::vector<std::string> texts = {
       "How do I reset my password?",
@@ -53,16 +84,19 @@ const std::vector<std::string>& Texts() {
 TEST(TokenizerCost, AllocatesNothingAfterTheFirstTexts) {
   std::vector<uint32_t> ids;
   ids.reserve(10000);
-  const auto tokenize_all = [&ids] {
-    for (const std::string& text : Texts()) {
-      ids.clear();
-      ASSERT_TRUE(Bert().Tokenize(text, {.max_tokens = 256}, ids).ok());
-    }
-  };
-  tokenize_all();
-  const size_t before = allocations;
-  for (int i = 0; i < 100; ++i) tokenize_all();
-  EXPECT_EQ(allocations - before, 0u);
+  const Tokenizer unigram = SmallUnigram(), bpe = SmallBpe();
+  for (const Tokenizer* tokenizer : {&Bert(), &unigram, &bpe}) {
+    const auto tokenize_all = [&] {
+      for (const std::string& text : Texts()) {
+        ids.clear();
+        ASSERT_TRUE(tokenizer->Tokenize(text, {.max_tokens = 256}, ids).ok());
+      }
+    };
+    tokenize_all();
+    const size_t before = allocations;
+    for (int i = 0; i < 100; ++i) tokenize_all();
+    EXPECT_EQ(allocations - before, 0u);
+  }
 }
 
 // Tokenizes `text` cut to 512 tokens; returns the bytes that this allocated.
