@@ -49,15 +49,26 @@ char32_t NmtCharacter(char32_t c) {
   return space ? U' ' : c;
 }
 
+// Sorts marks by class; equal ones keep their order.
+void SortMarks(std::vector<char32_t>::iterator begin, std::vector<char32_t>::iterator end) {
+  const auto before = [](char32_t a, char32_t b) {
+    return RecordOf(a).combining_class < RecordOf(b).combining_class;
+  };
+  // No language puts more marks on a letter; std::stable_sort allocates.
+  constexpr ptrdiff_t kFew{32};
+  if (end - begin > kFew) return std::stable_sort(begin, end, before);
+  for (auto mark = begin; mark != end; ++mark) {
+    std::rotate(std::upper_bound(begin, mark, *mark, before), mark, mark + 1);
+  }
+}
+
 // Canonical order: within each run of characters whose class is not 0, by class.
 void Reorder(std::vector<char32_t>& characters) {
   const auto is_starter = [](char32_t c) { return RecordOf(c).combining_class == 0; };
   for (auto run = characters.begin(); run != characters.end();) {
     run = std::find_if_not(run, characters.end(), is_starter);
     const auto end = std::find_if(run, characters.end(), is_starter);
-    std::stable_sort(run, end, [](char32_t a, char32_t b) {
-      return RecordOf(a).combining_class < RecordOf(b).combining_class;
-    });
+    SortMarks(run, end);
     run = end;
   }
 }
@@ -67,7 +78,8 @@ void ComposeAll(std::vector<char32_t>& characters) {
   size_t starter = characters.size();  // the last starter kept; size() while there is none
   size_t kept = 0;
   int last_class = -1;  // of what is kept after the starter; -1 while nothing is
-  for (const char32_t c : std::vector<char32_t>(characters)) {
+  for (size_t i = 0; i < characters.size(); ++i) {  // kept <= i
+    const char32_t c = characters[i];
     const int combining_class = RecordOf(c).combining_class;
     if (starter < kept && last_class < combining_class) {
       if (const char32_t composed = Compose(characters[starter], c)) {
