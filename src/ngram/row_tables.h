@@ -55,7 +55,19 @@ class RowTables {
   };
   void Gather(const GatherTask& task, const NgramKernels& kernels) const;
 
+  // The rows of a table where they lie in memory. row i: at rows + i * width * bytes an element.
+  struct Rows {
+    const std::byte* rows = nullptr;    // nullptr if the table is cached
+    const float* row_scales = nullptr;  // of kE4m3; nullptr: `scale` for all
+    float scale = 1;
+  };
+  Rows RowsOf(uint32_t table) const {
+    const Table& t = tables_[table];
+    return {t.rows, t.row_scales, t.scale};
+  }
+
   NgramTables form() const { return form_; }
+  RowEncoding encoding() const { return encoding_; }
   size_t row_bytes() const { return row_bytes_ + (HasRowScales() ? sizeof(float) : 0); }
   size_t resident_bytes() const { return resident_bytes_; }
   const RowCache* cache() const { return cache_.get(); }
