@@ -38,9 +38,10 @@ def fingerprint(entry: dict, common: bytes) -> str:
             at = command.index(flag)
             del command[at : at + 2]
     command = [word for word in command if word not in ("-MD", "-c")]
-    # -CC keeps comments: NOLINT is one. Line markers go, or the build directory would count.
+    # -C keeps comments: NOLINT is one (-CC would keep them in macros too, where Boost pastes tokens).
+    # Line markers go, or the build directory would count.
     text = subprocess.run(
-        [*command, "-E", "-CC", "-P"], cwd=entry["directory"], check=True, capture_output=True
+        [*command, "-E", "-C", "-P"], cwd=entry["directory"], check=True, capture_output=True
     ).stdout
     return hashlib.sha256(common + shlex.join(command).encode() + text).hexdigest()
 
