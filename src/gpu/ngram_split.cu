@@ -184,10 +184,11 @@ __device__ inline void StoreSums(std::byte* memory, const float (&sums)[Shape::k
   }
 }
 
-// Quarter threadIdx.x of the block's sums, to the block that has this part.
+// Quarter threadIdx.x of the block's sums, to the other block that has this part.
 template <typename Shape>
 __device__ inline void SendQuarter(const SplitPlace& place, uint32_t shared) {
   const uint32_t quarter = threadIdx.x;
+  if (quarter == place.part) return;  // stays where it is
   const uint32_t block = place.tile * kNgramParts + quarter;
   asm volatile(
       "{\n"
@@ -227,7 +228,8 @@ __device__ inline void Finish(const SplitArguments& a, const SplitPlace& place, 
     float2 total = make_float2(-0.0f, -0.0f);  // x + -0 is x for every x
 #pragma unroll
     for (uint32_t part = 0; part < kNgramParts; ++part) {
-      const std::byte* from = memory + Shape::kReceived + part * Shape::kQuarterBytes;
+      const std::byte* from =
+          memory + (part == place.part ? 0 : Shape::kReceived) + part * Shape::kQuarterBytes;
       const float2 sum = reinterpret_cast<const float2*>(from)[pair];
       total = make_float2(__fadd_rn(total.x, sum.x), __fadd_rn(total.y, sum.y));
     }
@@ -252,7 +254,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     }
     InitBarrier(shared + Shape::kSumsFull, 1);
     PublishBarriers();
-    ArriveExpecting(shared + Shape::kSumsFull, kNgramParts * Shape::kQuarterBytes);
+    ArriveExpecting(shared + Shape::kSumsFull, (kNgramParts - 1) * Shape::kQuarterBytes);
   }
   SyncCluster();
   if (threadIdx.x < kWarpgroup) {
