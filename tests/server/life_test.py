@@ -148,7 +148,9 @@ class Life(unittest.TestCase):
         threads = [threading.Thread(target=client) for _ in range(16)]
         for thread in threads:
             thread.start()
-        time.sleep(0.5)
+        deadline = time.monotonic() + 60
+        while len(results) <= 50 and time.monotonic() < deadline:  # in full swing
+            time.sleep(0.02)
         server.terminate()
         status = server.process.wait(timeout=60)
         stop.set()
