@@ -111,13 +111,15 @@ class Clients(unittest.TestCase):
     def test_curl(self):
         body = json.dumps({"input": TEXTS, "pad": "x" * 1_500_000}).encode()
         for header in ("Expect: 100-continue", "Transfer-Encoding: chunked"):
-            command = ["curl", "-sS", "-w", "%{time_total}", "-o", "/dev/stderr", "-H", header]
+            # Without the server's 100 Continue, curl waits out its patience before it sends the body.
+            command = ["curl", "-sS", "--expect100-timeout", "60", "-w", "%{time_total}"]
+            command += ["-o", "/dev/stderr", "-H", header]
             command += ["-H", "Content-Type: application/json", "--data-binary", "@-"]
             sent = subprocess.run(
                 [*command, self.url + "/v1/embeddings"], input=body, capture_output=True, check=True
             )
             self.assert_rows([row["embedding"] for row in json.loads(sent.stderr)["data"]])
-            self.assertLess(float(sent.stdout), 0.8)
+            self.assertLess(float(sent.stdout), 30)
 
     def test_prometheus_client(self):
         from prometheus_client.parser import text_string_to_metric_families
