@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "model/tensor_pieces.h"
+
 namespace sprat {
 
 Result<void> CheckFinite(const TensorFile& file, std::string_view tensor,
@@ -19,23 +21,13 @@ Result<void> CheckFinite(const TensorFile& file, std::string_view tensor,
 }
 
 Result<void> CheckFinite(const TensorFile& file, std::string_view name, const Tensor& tensor) {
-  constexpr size_t kChunkElements{size_t{1} << 18};
   if (tensor.dtype == DType::kI8) return {};
   std::vector<float> values;
-  for (size_t first = 0; first < tensor.elements(); first += kChunkElements) {
-    const size_t count = std::min<size_t>(kChunkElements, tensor.elements() - first);
-    const size_t element_bytes = ElementBytes(tensor.dtype);
-    const Tensor chunk{.dtype = tensor.dtype,
-                       .shape = {count},
-                       .bytes = tensor.bytes.subspan(first * element_bytes, count * element_bytes)};
-    values.resize(count);
-    Result<void> copied = CopyAsF32(chunk, values);
-    if (!copied.ok()) return copied;
-    Result<void> finite = CheckFinite(file, name, values, first);
-    if (!finite.ok()) return finite;
-    file.Release(chunk);
-  }
-  return {};
+  return ForEachPiece(file, tensor, [&](const Tensor& piece, size_t first) -> Result<void> {
+    values.resize(piece.elements());
+    Result<void> copied = CopyAsF32(piece, values);
+    return copied.ok() ? CheckFinite(file, name, values, first) : copied;
+  });
 }
 
 }  // namespace sprat

@@ -8,14 +8,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/tensor_pieces.h"
 
 namespace sprat {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "values are hashed as they lie in memory");
-
-constexpr size_t kChunkElements{262144};  // a megabyte of f32: a piece that stays in the cache
 
 struct FreeContext {
   void operator()(EVP_MD_CTX* context) const noexcept { EVP_MD_CTX_free(context); }
@@ -74,27 +73,22 @@ Result<void> FingerprintBuilder::AddTensor(std::string_view name, const Tensor& 
   UpdateNumber(tensor.shape.size());
   for (const uint64_t size : tensor.shape) UpdateNumber(size);
   std::vector<float> values;
-  for (size_t first = 0; first < tensor.elements(); first += kChunkElements) {
-    const size_t count = std::min<size_t>(kChunkElements, tensor.elements() - first);
-    const size_t element_bytes = ElementBytes(tensor.dtype);
-    const Tensor chunk{.dtype = tensor.dtype,
-                       .shape = {count},
-                       .bytes = tensor.bytes.subspan(first * element_bytes, count * element_bytes)};
+  return ForEachPiece(file, tensor, [&](const Tensor& piece, size_t) -> Result<void> {
+    const size_t count = piece.elements();
     values.resize(count);
-    if (tensor.dtype == DType::kI8) {
-      const auto* integers = reinterpret_cast<const int8_t*>(chunk.bytes.data());
+    if (piece.dtype == DType::kI8) {
+      const auto* integers = reinterpret_cast<const int8_t*>(piece.bytes.data());
       std::copy_n(integers, count, values.begin());
       Update(values.data(), count * sizeof(float));
-    } else if (tensor.dtype == DType::kF32) {
-      Update(chunk.bytes.data(), chunk.bytes.size());
+    } else if (piece.dtype == DType::kF32) {
+      Update(piece.bytes.data(), piece.bytes.size());
     } else {
-      Result<void> copied = CopyAsF32(chunk, values);
+      Result<void> copied = CopyAsF32(piece, values);
       if (!copied.ok()) return std::move(copied.error()).In("tensor '" + std::string(name) + "'");
       Update(values.data(), count * sizeof(float));
     }
-    file.Release(chunk);
-  }
-  return {};
+    return {};
+  });
 }
 
 std::string FingerprintBuilder::Finish() {
