@@ -212,6 +212,9 @@ TEST_F(Texts, JsonFaultsNameTheLine) {
   Read("jsonl", "{\"id\": 1, \"body\": \"b\"}\n");
   EXPECT_THAT(error_, HasSubstr("in: line 1: no member 'text' (--text-field); the object has: "
                                 "id, body"));
+  Read("jsonl", "{\"text\": \"a\", \"id\": 1, \"text\": \"b\"}\n");
+  EXPECT_THAT(error_, HasSubstr("in: line 1: the object has the member 'text' 2 times, expected "
+                                "once"));
   Read("jsonl", "{\"text\": null}\n");
   EXPECT_THAT(error_, HasSubstr("in: line 1: the member 'text' must be a string, found null"));
   Read("jsonl", "{\"text\": 2.5}\n");

@@ -173,7 +173,15 @@ Result<Text> TextReader::Impl::NextJson(LineReader& lines) {
     return Bad(fmt::format("each line must be a JSON string or an object, found {}", Found(value)));
   }
   simdjson::dom::element member;
-  if (object.at_key(source_.text_field).get(member) != simdjson::SUCCESS) {
+  size_t found = 0;
+  for (const auto& field : object) {
+    if (field.key == source_.text_field && found++ == 0) member = field.value;
+  }
+  if (found > 1) {
+    return Bad(fmt::format("the object has the member '{}' {} times, expected once",
+                           source_.text_field, found));
+  }
+  if (found == 0) {
     std::vector<std::string_view> names;
     for (const auto& field : object) names.push_back(field.key);
     return Bad(fmt::format("no member '{}' (--text-field); the object has: {}", source_.text_field,
