@@ -47,6 +47,52 @@ TEST(DoubleArray, RefusesWhatItCannotHold) {
   }
 }
 
+TEST(DoubleArray, RefusesBadBytesWhereverTheyAre) {
+  const std::string shared(20, 'k'), longer = shared + "x";
+  for (const std::string& prefix : {std::string(), std::string("abcdefg"), shared}) {
+    for (const char bad : {'\0', '\xFF'}) {
+      for (const std::string_view suffix : {"", "x"}) {
+        const std::string key = prefix + bad + std::string(suffix);
+        std::vector<DoubleArray::Entry> entries = {
+            {"b", 1}, {key, 2}, {shared, 3}, {"abcdefg", 4}, {longer, 5}};
+        const Result<DoubleArray> trie = DoubleArray::Build(entries);
+        ASSERT_FALSE(trie.ok());
+        EXPECT_EQ(trie.error().message(), "token 2 has a byte 0 or 255");
+      }
+    }
+  }
+}
+
+// Keys of two letters up to 40 long: equal in their first 8 and 16 bytes, prefixes of each other,
+// and given twice.
+TEST(DoubleArray, EntriesAreLeftSortedAndDistinct) {
+  std::mt19937 random(2);  // NOLINT: a fixed seed is meant
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < 5000; ++i) {
+    std::string key(i % 3 == 0 ? 17 : 0, 'a');
+    for (size_t n = 1 + random() % 23; n > 0; --n) key += random() % 4 == 0 ? 'b' : 'a';
+    keys.push_back(key);
+  }
+  std::map<std::string_view, uint32_t> expected;
+  std::vector<DoubleArray::Entry> entries;
+  for (const std::string& key : keys) {
+    const auto value = static_cast<uint32_t>(entries.size());
+    entries.push_back({key, value});
+    expected[key] = value;  // the last wins
+  }
+  ASSERT_LT(expected.size(), keys.size());
+  const Result<DoubleArray> trie = DoubleArray::Build(entries);
+  ASSERT_TRUE(trie.ok());
+  ASSERT_EQ(entries.size(), expected.size());
+  size_t i = 0;
+  for (const auto& [key, value] : expected) {
+    ASSERT_EQ(entries[i].key, key);
+    ASSERT_EQ(entries[i].value, value);
+    ASSERT_EQ(trie.value().Find(key), value);
+    ++i;
+  }
+}
+
 TEST(DoubleArray, EmptyAndVeryDeep) {
   EXPECT_EQ(BuildOrDie({}).Find("a"), std::nullopt);
   const std::string deep(100000, 'x');

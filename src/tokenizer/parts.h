@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "tokenizer/model.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary.h"
 
 namespace sprat {
@@ -25,6 +27,7 @@ struct TokenizerParts {
   Vocabulary vocabulary;         // the model's tokens and the added ones
   std::vector<uint32_t> prefix;  // what the post-processor puts before a text
   std::vector<uint32_t> suffix;  // and after it
+  std::optional<FileTruncation> truncation = {};
 };
 
 // `file`: a tokenizer.json. Errors: those of ReadFile; kCorrupt with the key and the value;

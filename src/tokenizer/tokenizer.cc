@@ -143,6 +143,10 @@ std::optional<uint32_t> Tokenizer::UnknownId() const {
   return UnknownIdOf(pipeline_->parts().model);
 }
 
+std::optional<FileTruncation> Tokenizer::Truncation() const {
+  return pipeline_->parts().truncation;
+}
+
 size_t Tokenizer::vocabulary_size() const { return pipeline_->parts().vocabulary.size(); }
 
 std::string Tokenizer::Behaviour() const { return DescribeBehaviour(pipeline_->parts()); }

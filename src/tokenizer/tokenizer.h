@@ -28,11 +28,18 @@ struct TokenizedLength {
   bool truncated = false;  // some of the text's ids were left out
 };
 
+// What a tokenizer.json says about long texts.
+struct FileTruncation {
+  size_t max_tokens;
+  bool keeps_end;  // "direction": "Left"
+};
+
 // Immutable after loading; every method may be called from any thread at once.
 class Tokenizer {
  public:
   // Reads `directory`/tokenizer.json if there is one, else vocab.txt with tokenizer_config.json.
-  // Padding and truncation written in tokenizer.json are ignored: the limit travels with the call.
+  // Padding and truncation written in tokenizer.json are ignored: the limit travels with the call;
+  // Truncation() tells it to those who follow it.
   // Errors: kNotFound naming the file that is missing; kUnsupported naming a component by place,
   // type and what is supported; kCorrupt with file, key and value.
   static Result<Tokenizer> Open(const std::filesystem::path& directory);
@@ -54,6 +61,9 @@ class Tokenizer {
   // The id that stands for what the vocabulary cannot spell: `unk_token` of WordPiece and BPE,
   // `unk_id` of Unigram; nullopt if the file names none.
   std::optional<uint32_t> UnknownId() const;
+
+  // `truncation` of tokenizer.json; nullopt if it is null or not there.
+  std::optional<FileTruncation> Truncation() const;
 
   // One more than the largest id that Tokenize can produce.
   size_t vocabulary_size() const;

@@ -1,8 +1,13 @@
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "base/buffer.h"
+#include "base/huge_pages.h"
 #include "base/mapped_file.h"
 #include "tokenizer/component_readers.h"
 #include "tokenizer/json.h"
@@ -123,6 +128,16 @@ Result<void> ReadPostProcessor(const JsonValue& json, TokenizerParts& parts) {
   return {};
 }
 
+Result<std::optional<FileTruncation>> ReadTruncation(const JsonValue& root) {
+  const std::optional<JsonValue> json = root.Find("truncation");
+  if (!json) return std::optional<FileTruncation>();
+  const Result<uint32_t> max_length = json->Uint("max_length");
+  if (!max_length.ok()) return max_length.error();
+  const Result<std::string_view> direction = json->StringOr("direction", "Right");
+  if (!direction.ok()) return direction.error();
+  return std::optional(FileTruncation{max_length.value(), direction.value() == "Left"});
+}
+
 Result<TokenizerParts> ReadParts(const JsonValue& root) {
   if (!root.IsObject()) return Error(ErrorCode::kCorrupt, "the file must be a JSON object");
   Result<std::vector<AddedToken>> added = ReadAddedTokens(root);
@@ -133,6 +148,8 @@ Result<TokenizerParts> ReadParts(const JsonValue& root) {
   if (!pre_tokenizer.ok()) return std::move(pre_tokenizer.error());
   Result<ModelAndEntries> read = ReadModel(root);
   if (!read.ok()) return std::move(read.error());
+  const Result<std::optional<FileTruncation>> truncation = ReadTruncation(root);
+  if (!truncation.ok()) return truncation.error();
   auto& [model, entries, size] = read.value();
   AssignIds(TrieOf(model), size, added.value(), entries);
   TokenizerParts parts{.added_tokens = std::move(added).value(),
@@ -141,7 +158,8 @@ Result<TokenizerParts> ReadParts(const JsonValue& root) {
                        .model = std::move(model),
                        .vocabulary = Vocabulary(entries),
                        .prefix = {},
-                       .suffix = {}};
+                       .suffix = {},
+                       .truncation = truncation.value()};
   if (const auto processor = root.Find("post_processor")) {
     Result<void> processed = ReadPostProcessor(*processor, parts);
     if (!processed.ok()) return std::move(processed.error());
@@ -152,14 +170,26 @@ Result<TokenizerParts> ReadParts(const JsonValue& root) {
 }  // namespace
 
 Result<TokenizerParts> ReadTokenizerJson(const std::filesystem::path& file) {
-  Result<std::string> text = ReadFile(file, kMaxFileBytes);
-  if (!text.ok()) return std::move(text.error());
-  const size_t size_bytes = text.value().size();
-  text.value().reserve(size_bytes + simdjson::SIMDJSON_PADDING);
+  Result<MappedFile> mapped = MappedFile::Open(file);
+  if (!mapped.ok()) return std::move(mapped.error());
+  const std::span<const std::byte> bytes = mapped.value().bytes();
+  if (bytes.size() > kMaxFileBytes) {
+    return Error(ErrorCode::kCorrupt, fmt::format("{}: {} bytes, expected at most {}",
+                                                  file.string(), bytes.size(), kMaxFileBytes));
+  }
+  // A copy, because the parser reads past the end.
+  Result<Buffer<char>> text = Buffer<char>::Allocate(bytes.size() + simdjson::SIMDJSON_PADDING);
+  if (!text.ok()) return std::move(text.error()).In(file.string());
+  if (!bytes.empty()) std::memcpy(text.value().begin(), bytes.data(), bytes.size());
   simdjson::dom::parser parser;
+  // It fills several times the size of the file. (A failure here is one of parse() as well.)
+  if (parser.doc.allocate(bytes.size()) == simdjson::SUCCESS) {
+    AskForHugePages(parser.doc.tape.get(), bytes.size() * sizeof(uint64_t));
+    AskForHugePages(parser.doc.string_buf.get(), bytes.size());
+  }
   simdjson::dom::element root;
   const simdjson::error_code failure =
-      parser.parse(text.value().data(), size_bytes, false).get(root);
+      parser.parse(text.value().begin(), bytes.size(), false).get(root);
   if (failure != simdjson::SUCCESS) {
     return Error(ErrorCode::kCorrupt,
                  fmt::format("{}: not JSON: {}", file.string(), simdjson::error_message(failure)));

@@ -1,9 +1,12 @@
 // What the tokenizer costs: allocations, memory and time on large inputs, and threads.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <thread>
@@ -122,6 +125,29 @@ TEST(TokenizerCost, LargeTextsTakeLinearTimeAndBoundedMemory) {
   EXPECT_LT(BytesAllocatedFor(std::string(10'000'000, '[')), 1u << 16);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   EXPECT_EQ(Ids(Bert(), std::string(10'000'000, 'a')).size(), 3u);
+}
+
+// What is in use of the heap and of memory that malloc maps; 0 under a sanitizer's own malloc.
+size_t BytesInUse() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST(TokenizerCost, AVocabularyOf276326PiecesTakesAtMost5TimesItsStrings) {
+  const char* models = std::getenv("SPRAT_TEST_MODELS");
+  const auto directory =
+      std::filesystem::path(models == nullptr ? "" : models) / "tokenlearn-static";
+  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no real model: tools/fetch_model.py";
+  const size_t before = BytesInUse();
+  const Tokenizer tokenizer = OpenOrDie(directory);
+  const size_t taken = BytesInUse() - before;
+  ASSERT_EQ(tokenizer.vocabulary_size(), 276326u);
+  size_t strings = 0;
+  for (uint32_t id = 0; id < tokenizer.vocabulary_size(); ++id) {
+    strings += tokenizer.Token(id).value_or("").size();
+  }
+  std::printf("%zu bytes for strings of %zu\n", taken, strings);
+  EXPECT_LE(taken, 5 * strings);
 }
 
 TEST(TokenizerCost, ThreadsGetTheSameIds) {
