@@ -23,6 +23,7 @@ import tokenizers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "tools"), str(ROOT / "tests" / "tokenizer")]
+import make_st_golden  # noqa: E402
 import make_static_model  # noqa: E402
 import texts as real_texts  # noqa: E402
 
@@ -100,6 +101,19 @@ class StaticModels(unittest.TestCase):
         self.check(found, reference(as_single, self.texts))
         self.check(found, reference(model, self.texts), tolerance=2.0**-10)
 
+    @unittest.skipUnless("SPRAT_TEST_DISTILLED" in os.environ, "no distilled model: bench/distill_static.py")
+    def test_distilled(self):
+        distilled = pathlib.Path(os.environ["SPRAT_TEST_DISTILLED"])
+        found = self.vectors(distilled, self.texts)
+        tensors = safetensors.numpy.load_file(distilled / "model.safetensors")
+        self.assertEqual(tensors["embeddings"].dtype, numpy.float16)
+        exact = self.folder / "distilled"  # the same values as F32, as above
+        shutil.copytree(distilled, exact)
+        tensors["embeddings"] = tensors["embeddings"].astype(numpy.float32)
+        safetensors.numpy.save_file(tensors, exact / "model.safetensors")
+        self.check(found, reference(exact, self.texts))
+        self.check(found, reference(distilled, self.texts), tolerance=2.0**-10)
+
     def test_first_columns(self):
         expected = reference(self.potion, self.golden, dimensionality=64)
         self.check(self.vectors(self.potion, self.golden, "--dimensions", "64"), expected)
@@ -143,6 +157,20 @@ class StaticModels(unittest.TestCase):
         weights = numpy.random.default_rng(5).uniform(0.1, 3, len(self.tensors["embeddings"]))
         model = self.variant("weights", {**self.tensors, "weights": weights}, normalize=True)
         self.check(self.vectors(model, self.golden), reference(model, self.golden))
+
+    def test_semantics_of_sentence_transformers(self):
+        """Against vectors of its StaticEmbedding, of texts that model2vec would cut and thin out."""
+        lines = (pathlib.Path(arguments[1]) / "static_st.jsonl").read_text(encoding="utf-8").split("\n")
+        golden = [json.loads(line) for line in lines if line]
+        for truncation in make_st_golden.TRUNCATIONS:
+            with self.subTest(truncation=truncation):
+                model = self.folder / f"st_{truncation}"
+                make_st_golden.make_model(self.encoder, model, truncation)
+                expected = [line for line in golden if line["truncation"] == truncation]
+                self.assertGreater(len(expected), 50)
+                found = self.vectors(model, [line["text"] for line in expected], "--static-semantics", "st")
+                zeros = self.check(found, numpy.array([line["vector"] for line in expected]))
+                self.assertGreater(zeros, 0)
 
     def test_layouts_of_sentence_transformers(self):
         tensors = {"embedding.weight": self.tensors["embeddings"]}

@@ -9,10 +9,13 @@
 #include <mutex>
 #include <utility>
 
+#include "base/huge_pages.h"
 #include "engine/batch_plan.h"
 #include "engine/loaded_model.h"
+#include "engine/static_texts.h"
 #include "engine/submissions.h"
 #include "engine/text_ids.h"
+#include "engine/token_check.h"
 #include "engine/vector_check.h"
 
 namespace sprat {
@@ -24,6 +27,7 @@ struct Workspace {
   BatchPlan plan;
   TokenBatch batch;
   std::vector<float> rows;  // vectors of a batch, in its order
+  std::vector<StaticPart> static_parts;
 };
 
 // A static model's short text takes microseconds, less than waking another thread; an encoder's
@@ -38,14 +42,6 @@ double Microseconds(std::chrono::steady_clock::duration time) {
 }
 
 Error At(size_t text, Error error) { return std::move(error).In("text " + std::to_string(text)); }
-
-Result<void> CheckOffsets(size_t ids, std::span<const size_t> offsets) {
-  const bool valid = !offsets.empty() && offsets.front() == 0 && offsets.back() == ids &&
-                     std::is_sorted(offsets.begin(), offsets.end());
-  if (valid) return {};
-  return Error(ErrorCode::kInvalidArgument,
-               "offsets must rise from 0 to the number of ids, " + std::to_string(ids));
-}
 
 }  // namespace
 
@@ -82,9 +78,12 @@ class Engine::Impl {
   OutputForm Form(const EmbedOptions& options) const {
     return {.normalize = options.normalize.value_or(loaded_.normalizes)};
   }
+  ThreadPool* FreeThreads(std::span<const std::string_view> texts,
+                          std::unique_lock<std::mutex>& device);
+  Result<void> RunTexts(std::span<const std::string_view> texts, const TextForm& form,
+                        const EmbedOptions& options, Workspace& work, Embeddings& out);
   Result<void> FillWindow(std::span<const std::string_view> texts, size_t first, size_t count,
                           const TextForm& form, TextWindow& window, Embeddings& out);
-  Result<void> CheckTokens(size_t sequence, std::span<const uint32_t> ids) const;
   Result<void> RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
                          Embeddings& out);
   Result<QueryStages> TakeApart(const TokenBatch& batch, const OutputForm& form,
@@ -137,19 +136,38 @@ Result<size_t> Engine::Impl::Columns(const EmbedOptions& options) const {
   return *options.dimensions;
 }
 
-// All threads tokenize where that pays and they are free: they are the model's, and it may be
-// computing for another call.
+// The model's threads, where they pay and are free: the model may be computing for another call.
+// `device` is locked if they are returned.
+ThreadPool* Engine::Impl::FreeThreads(std::span<const std::string_view> texts,
+                                      std::unique_lock<std::mutex>& device) {
+  ThreadPool* pool = loaded_.model->pool();
+  if (pool == nullptr || pool->size() == 1 || !TextIds::WorthThreads(texts)) return nullptr;
+  return device.try_lock() ? pool : nullptr;
+}
+
 Result<void> Engine::Impl::FillWindow(std::span<const std::string_view> texts, size_t first,
                                       size_t count, const TextForm& form, TextWindow& window,
                                       Embeddings& out) {
   std::unique_lock<std::mutex> device(device_mutex_, std::defer_lock);
-  ThreadPool* pool = loaded_.model->pool();
-  if (pool != nullptr &&
-      (pool->size() == 1 || !TextIds::WorthThreads(texts.subspan(first, count)) ||
-       !device.try_lock())) {
-    pool = nullptr;
-  }
+  ThreadPool* pool = FreeThreads(texts.subspan(first, count), device);
   return text_ids_.Fill(texts, first, count, form, pool, window, out);
+}
+
+// Texts of a static model run as they come; the others in windows, sorted by length.
+Result<void> Engine::Impl::RunTexts(std::span<const std::string_view> texts, const TextForm& form,
+                                    const EmbedOptions& options, Workspace& work, Embeddings& out) {
+  if (loaded_.static_model != nullptr) {
+    std::unique_lock<std::mutex> device(device_mutex_, std::defer_lock);
+    return EmbedStaticTexts(text_ids_, *loaded_.static_model, texts, form, Form(options),
+                            FreeThreads(texts, device), work.static_parts, out);
+  }
+  Result<void> done;
+  for (size_t first = 0; first < texts.size() && done.ok(); first += work.window.lengths.size()) {
+    const size_t count = text_ids_.WindowSize(texts.subspan(first));
+    done = FillWindow(texts, first, count, form, work.window, out);
+    if (done.ok()) done = RunWindow(options, first, work, out);
+  }
+  return done;
 }
 
 Result<void> Engine::Impl::Embed(std::span<const std::string_view> texts,
@@ -159,38 +177,16 @@ Result<void> Engine::Impl::Embed(std::span<const std::string_view> texts,
   Result<size_t> columns = Columns(options);
   if (!columns.ok()) return std::move(columns.error());
   out.dimensions = columns.value();
+  out.values.reserve(texts.size() * columns.value());
+  AskForHugePages(out.values.data(), texts.size() * columns.value() * sizeof(float));
   out.values.resize(texts.size() * columns.value());
   out.tokens.resize(texts.size());
   out.truncated.resize(texts.size());
-
   const TextForm form{.prompt = prompt.value(), .truncate = options.truncate};
   std::unique_ptr<Workspace> work = TakeWorkspace();
-  Result<void> done;
-  for (size_t first = 0; first < texts.size() && done.ok(); first += work->window.lengths.size()) {
-    const size_t count = text_ids_.WindowSize(texts.subspan(first));
-    done = FillWindow(texts, first, count, form, work->window, out);
-    if (done.ok()) done = RunWindow(options, first, *work, out);
-  }
+  Result<void> done = RunTexts(texts, form, options, *work, out);
   ReturnWorkspace(std::move(work));
   return done;
-}
-
-Result<void> Engine::Impl::CheckTokens(size_t sequence, std::span<const uint32_t> ids) const {
-  const size_t limit = loaded_.model->max_sequence();
-  if (ids.empty() || ids.size() > limit) {
-    return At(sequence, Error(ErrorCode::kInvalidArgument, std::to_string(ids.size()) +
-                                                               " token ids, expected 1 to " +
-                                                               std::to_string(limit)));
-  }
-  const size_t rows = loaded_.model->vocabulary_rows();
-  for (const uint32_t id : ids) {
-    if (id >= rows) {
-      return At(sequence, Error(ErrorCode::kInvalidArgument, "token id " + std::to_string(id) +
-                                                                 ", expected less than " +
-                                                                 std::to_string(rows)));
-    }
-  }
-  return {};
 }
 
 Result<void> Engine::Impl::EmbedTokens(std::span<const uint32_t> ids,
@@ -218,7 +214,7 @@ Result<void> Engine::Impl::EmbedTokens(std::span<const uint32_t> ids,
         break;
       }
       const auto sequence = ids.subspan(offsets[i], offsets[i + 1] - offsets[i]);
-      done = CheckTokens(i, sequence);
+      done = CheckTokens(*loaded_.model, i, sequence);
       out.tokens[i] = static_cast<uint32_t>(sequence.size());
       window.batch.Append(sequence);
       window.lengths.push_back(sequence.size());
@@ -298,7 +294,7 @@ Result<std::shared_ptr<EmbedJob>> Engine::Impl::MakeJob(std::span<const uint32_t
   rows.dimensions = columns.value();
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
     const auto sequence = ids.subspan(offsets[i], offsets[i + 1] - offsets[i]);
-    if (Result<void> valid = CheckTokens(i, sequence); !valid.ok()) {
+    if (Result<void> valid = CheckTokens(*loaded_.model, i, sequence); !valid.ok()) {
       return std::move(valid.error());
     }
     rows.tokens.push_back(static_cast<uint32_t>(sequence.size()));

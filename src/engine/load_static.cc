@@ -24,6 +24,7 @@ size_t CodePoints(std::string_view text) {
 // Of the vocabulary's entries, in code points.
 size_t MedianTokenLength(const Tokenizer& tokenizer) {
   std::vector<size_t> lengths;
+  lengths.reserve(tokenizer.vocabulary_size());
   for (uint32_t id = 0; id < tokenizer.vocabulary_size(); ++id) {
     if (const auto token = tokenizer.Token(id)) lengths.push_back(CodePoints(*token));
   }
@@ -31,12 +32,29 @@ size_t MedianTokenLength(const Tokenizer& tokenizer) {
 }
 
 // Whether texts are read as model2vec does, or as sentence-transformers' StaticEmbedding, which
-// cuts nothing and drops nothing.
+// drops nothing and cuts only where tokenizer.json does.
 Result<bool> AsModel2Vec(const EngineOptions& options) {
   if (!options.static_semantics || *options.static_semantics == "model2vec") return true;
   if (*options.static_semantics == "st") return false;
   return Error(ErrorCode::kInvalidArgument, "static_semantics must be 'model2vec' or 'st', got '" +
                                                 *options.static_semantics + "'");
+}
+
+// sentence-transformers goes by modules.json and by what tokenizer.json says about long texts.
+Result<void> FollowSentenceTransformers(const std::filesystem::path& directory,
+                                        const Tokenizer& tokenizer, StaticConfig& config) {
+  const std::optional<FileTruncation> truncation = tokenizer.Truncation();
+  config.max_length.reset();
+  if (truncation && truncation->keeps_end) {
+    return Error(ErrorCode::kUnsupported,
+                 directory.string() +
+                     ": tokenizer.json: truncation.direction must be 'Right', found 'Left'");
+  }
+  if (truncation) config.max_length = truncation->max_tokens;
+  Result<std::optional<bool>> normalize = ListsNormalize(directory);
+  if (!normalize.ok()) return std::move(normalize.error());
+  config.normalize = normalize.value().value_or(config.normalize);
+  return {};
 }
 
 Result<void> CheckOptions(const EngineOptions& options) {
@@ -134,15 +152,14 @@ Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
   const StaticLayout layout = FindStaticLayout(directory).value();
   Result<StaticConfig> config = ReadStaticConfig(layout);
   if (!config.ok()) return std::move(config.error());
-  if (!as_model2vec.value()) {
-    config.value().max_length.reset();
-    Result<std::optional<bool>> normalize = ListsNormalize(directory);
-    if (!normalize.ok()) return std::move(normalize.error());
-    config.value().normalize = normalize.value().value_or(config.value().normalize);
-  }
-  if (options.max_length) config.value().max_length = options.max_length;
   Result<Tokenizer> tokenizer = Tokenizer::Open(layout.directory);
   if (!tokenizer.ok()) return std::move(tokenizer.error());
+  if (!as_model2vec.value()) {
+    Result<void> followed =
+        FollowSentenceTransformers(directory, tokenizer.value(), config.value());
+    if (!followed.ok()) return std::move(followed.error());
+  }
+  if (options.max_length) config.value().max_length = options.max_length;
   Result<TensorFile> file = TensorFile::OpenFile(layout.directory / "model.safetensors");
   if (!file.ok()) return std::move(file.error());
   Result<StaticTables> tables = ReadStaticTables(std::move(file).value());
@@ -175,6 +192,7 @@ Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
     return StaticFingerprint(*tables, rule, normalize, max_sequence,
                              FullBehaviour(*tokenizer, parse));
   };
+  loaded.static_model = model.value().get();
   loaded.model = std::move(model).value();
   return loaded;
 }

@@ -14,6 +14,7 @@
 #include "model/model.h"
 #include "model/safetensors.h"
 #include "sprat/engine.h"
+#include "static_model/static_model.h"
 #include "tokenizer/tokenizer.h"
 
 namespace sprat {
@@ -23,9 +24,10 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<TensorFile> tensors;  // the model views weights in it, so it goes last
   std::unique_ptr<Model> model;
-  gpu::GpuEncoder* gpu = nullptr;  // `model`, if it runs on a GPU
-  size_t batch_tokens = 4096;      // large enough that weights read once serve many rows, small
-                                   // enough that a query that arrives meanwhile waits for little
+  gpu::GpuEncoder* gpu = nullptr;             // `model`, if it runs on a GPU
+  const StaticModel* static_model = nullptr;  // `model`, if it is one
+  size_t batch_tokens = 4096;  // large enough that weights read once serve many rows, small
+                               // enough that a query that arrives meanwhile waits for little
   TextRule text_rule;
   bool sorts_by_length = true;  // texts of a window run in batches of equal lengths; false: as they
                                 // come, where neither time nor memory depends on the company

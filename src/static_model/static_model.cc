@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/cpu_budget.h"
+#include "base/float_mode.h"
 #include "kernels/dispatch.h"
 
 namespace sprat {
@@ -54,31 +55,26 @@ size_t StaticModel::weight_bytes() const {
          tables_.weights.size() * sizeof(float);
 }
 
-Result<void> StaticModel::CheckBatch(const TokenBatch& batch, MatrixView<float> out) const {
-  CHECK(out.rows == batch.sequences() && out.columns >= 1 && out.columns <= dimensions());
-  for (size_t i = 0; i < batch.sequences(); ++i) {
-    if (batch.Sequence(i).size() > max_sequence_) {
-      return Error(ErrorCode::kInvalidArgument, "sequence " + std::to_string(i) + ": " +
-                                                    std::to_string(batch.Sequence(i).size()) +
-                                                    " tokens, expected at most " +
-                                                    std::to_string(max_sequence_));
-    }
+Result<void> StaticModel::CheckIds(std::span<const uint32_t> ids) const {
+  if (ids.size() > max_sequence_) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        std::to_string(ids.size()) + " tokens, expected at most " + std::to_string(max_sequence_));
   }
-  const size_t tokens = tables_.tokens();
-  for (const uint32_t id : batch.tokens) {
-    if (id >= tokens) {
-      return Error(
-          ErrorCode::kInvalidArgument,
-          "token id " + std::to_string(id) + ", expected less than " + std::to_string(tokens));
-    }
-  }
-  return {};
+  const uint32_t largest = ids.empty() ? 0 : *std::max_element(ids.begin(), ids.end());
+  if (ids.empty() || largest < tables_.tokens()) return {};
+  return Error(ErrorCode::kInvalidArgument, "token id " + std::to_string(largest) +
+                                                ", expected less than " +
+                                                std::to_string(tables_.tokens()));
 }
 
 Result<void> StaticModel::Embed(const TokenBatch& batch, const OutputForm& form,
                                 MatrixView<float> out) {
-  Result<void> checked = CheckBatch(batch, out);
-  if (!checked.ok()) return checked;
+  CHECK(out.rows == batch.sequences() && out.columns >= 1 && out.columns <= dimensions());
+  for (size_t i = 0; i < batch.sequences(); ++i) {
+    Result<void> checked = CheckIds(batch.Sequence(i));
+    if (!checked.ok()) return std::move(checked.error()).In("sequence " + std::to_string(i));
+  }
   const auto embed_share = [&](size_t rank, size_t size) {
     const Share share = ShareOf(batch.sequences(), rank, size);
     for (size_t i = share.begin; i < share.end; ++i) {
@@ -86,6 +82,7 @@ Result<void> StaticModel::Embed(const TokenBatch& batch, const OutputForm& form,
     }
   };
   if (batch.tokens.size() < kTokensWorthAThread) {
+    const ScopedFlushToZero flush;  // as the pool's threads
     embed_share(0, 1);
   } else {
     pool_->Run([&](size_t rank, Team& team) { embed_share(rank, team.size()); });
@@ -93,9 +90,17 @@ Result<void> StaticModel::Embed(const TokenBatch& batch, const OutputForm& form,
   return {};
 }
 
+Result<void> StaticModel::EmbedOne(std::span<const uint32_t> ids, const OutputForm& form,
+                                   Scratch& scratch, std::span<float> out) const {
+  CHECK(!out.empty() && out.size() <= dimensions());
+  Result<void> checked = CheckIds(ids);
+  if (checked.ok()) EmbedSequence(ids, form, scratch, out);
+  return checked;
+}
+
 // out = normalise((1 / n) sum_t weights[id_t] * embeddings[mapping[id_t]])
 void StaticModel::EmbedSequence(std::span<const uint32_t> ids, const OutputForm& form,
-                                GatherScratch& scratch, std::span<float> out) const {
+                                Scratch& scratch, std::span<float> out) const {
   if (ids.empty()) {
     std::fill(out.begin(), out.end(), 0.0f);
     return;

@@ -55,6 +55,17 @@ class StaticModel final : public Model {
   Result<void> Embed(const TokenBatch& batch, const OutputForm& form,
                      MatrixView<float> out) override;
 
+  // Rows and factors of the ids of one sequence; reused.
+  struct Scratch {
+    std::vector<uint32_t> rows;
+    std::vector<float> weights;
+  };
+
+  // One sequence, into out.size() columns, as Embed does it, by the calling thread, which is to be
+  // in the mode of ScopedFlushToZero. Threads: any number at once, each with its own scratch.
+  Result<void> EmbedOne(std::span<const uint32_t> ids, const OutputForm& form, Scratch& scratch,
+                        std::span<float> out) const;
+
   size_t dimensions() const override { return tables_.dimensions(); }
   size_t vocabulary_rows() const override { return tables_.tokens(); }
   size_t max_sequence() const override { return max_sequence_; }
@@ -67,23 +78,17 @@ class StaticModel final : public Model {
   size_t threads() const { return pool_->size(); }
 
  private:
-  // Rows and factors of the ids of one sequence; reused.
-  struct GatherScratch {
-    std::vector<uint32_t> rows;
-    std::vector<float> weights;
-  };
-
   StaticModel(StaticTables tables, size_t max_sequence, const Kernels& kernels,
               std::unique_ptr<ThreadPool> pool);
-  Result<void> CheckBatch(const TokenBatch& batch, MatrixView<float> out) const;
-  void EmbedSequence(std::span<const uint32_t> ids, const OutputForm& form, GatherScratch& scratch,
+  Result<void> CheckIds(std::span<const uint32_t> ids) const;
+  void EmbedSequence(std::span<const uint32_t> ids, const OutputForm& form, Scratch& scratch,
                      std::span<float> out) const;
 
   StaticTables tables_;
   size_t max_sequence_;
   const Kernels& kernels_;
   std::unique_ptr<ThreadPool> pool_;
-  std::vector<GatherScratch> scratch_;  // one a thread
+  std::vector<Scratch> scratch_;  // one a thread
 };
 
 }  // namespace sprat

@@ -126,13 +126,24 @@ TEST(StaticModel, SameBitsAloneAndInAnyBatch) {
   }
 }
 
+// 1e-39 is denormal: it counts as zero whichever thread meets it, in a batch of any size.
+TEST(StaticModel, DenormalsAreZeroAloneAndInAnyBatch) {
+  const auto model = Model({{"0", "F32", "[1,2]", Bytes(std::vector<float>{1e-39f, 1.0f})}});
+  EXPECT_THAT(Embed(*model, {0}, false), ElementsAre(0.0f, 1.0f));
+  TokenBatch batch;
+  for (int i = 0; i < 5000; ++i) batch.Append(std::vector<uint32_t>{0});
+  std::vector<float> all(2 * batch.sequences(), -1.0f);
+  ASSERT_TRUE(model->Embed(batch, {.normalize = false}, {all.data(), batch.sequences(), 2}).ok());
+  for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], i % 2 == 0 ? 0.0f : 1.0f) << i;
+}
+
 TEST(StaticModel, AnIdBeyondTheTokensIsRefused) {
   const auto model = Model({kUnitRows});
   TokenBatch batch;
   batch.Append(std::vector<uint32_t>{0, 2});
   float out[2];
   EXPECT_EQ(model->Embed(batch, {}, {out, 1, 2}).error().message(),
-            "token id 2, expected less than 2");
+            "sequence 0: token id 2, expected less than 2");
 }
 
 TEST(StaticTables, FaultsAreNamed) {
