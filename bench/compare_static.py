@@ -132,6 +132,7 @@ def main():
     parser.add_argument("speed_program")
     parser.add_argument("--encoder", type=pathlib.Path, default=MODELS / "all-MiniLM-L6-v2")
     parser.add_argument("--wordpiece", help="a WordPiece static model instead of the one that is made")
+    parser.add_argument("--distilled", help="a model made by bench/distill_static.py, compared as well")
     parser.add_argument("--unigram", default=str(MODELS / "tokenlearn-static"))
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=3)
@@ -153,6 +154,9 @@ def main():
                 model = os.path.join(folder, "wordpiece")
                 make_static_model.make(options.encoder, pathlib.Path(model), columns=256, dtype="F32")
             results["wordpiece"] = compare("WordPiece, 256 columns", model, texts, options)
+            if options.distilled:
+                name = "WordPiece, distilled from all-MiniLM-L6-v2, F16"
+                results["distilled"] = compare(name, options.distilled, texts, options)
         if options.only != "wordpiece":
             results["unigram"] = compare("Unigram, tokenlearn-static-model", options.unigram, texts, options)
     if options.record:
