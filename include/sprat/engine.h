@@ -28,8 +28,8 @@ struct EngineOptions {
   bool parse_special_tokens = true;  // "[SEP]" in a text is the special token, as in the reference
   bool check_weights = false;        // refuse weights that hold NaN or infinity
   BatchOptions batch = {};           // how requests of Submit are joined
-  // Static models: "model2vec" (default) drops unknown tokens and cuts long texts as model2vec
-  // does; "st" does neither, as StaticEmbedding of sentence-transformers.
+  // Static models: "model2vec" (default) drops unknown tokens and cuts long texts as it does; "st"
+  // drops none and cuts where tokenizer.json says, as sentence-transformers' StaticEmbedding.
   std::optional<std::string> static_semantics = {};
   // "cpu", "cuda" (CUDA's first device), "cuda:N", or "auto", which is the CPU: a GPU computes in
   // f16, so that its vectors differ in the last digits, and is used only where it is asked for by

@@ -61,7 +61,8 @@ void AddEngineOptions(CLI::App& command, ModelOptions& options) {
   group(command
             .add_option("--static-semantics", options.engine.static_semantics,
                         "Static models: model2vec drops unknown tokens and cuts long texts, st "
-                        "(sentence-transformers) does neither. Default: model2vec")
+                        "(sentence-transformers) drops none and cuts where tokenizer.json says. "
+                        "Default: model2vec")
             ->type_name("RULES")
             ->check(OneOf({"model2vec", "st"})));
 }
