@@ -1,19 +1,23 @@
-// Many tokens: the gathered rows times the projections, in tiles of 128 x 192 over all of k.
+// Many tokens: the rows times the projections, in tiles of 128 x 192 over all of k.
 //
 // Three warpgroups a block: one copies, two multiply 64 x 192 each. Blocks go over the tiles; the
 // copying warpgroup is some stages ahead, also into the next tile. Both blocks of a cluster have
-// the same columns: each brings half of the projections to both.
+// the same columns: each brings half of the projections to both. The rows come from a workspace in
+// device memory, into which the blocks gather them: all threads those of the first tiles, then
+// three warps, beside the products, those of the tiles after.
 #include <algorithm>
 
 #include "gpu/kernel_tools.cuh"
 #include "gpu/launch.cuh"
+#include "gpu/ngram_gather.cuh"
 #include "gpu/ngram_tools.cuh"
 
 namespace sprat::gpu {
 namespace {
 
 constexpr uint32_t kBatchThreads{3 * kWarpgroup};
-constexpr uint32_t kCopyRegisters{40}, kComputeRegisters{232};
+constexpr uint32_t kSideThreads{kWarpgroup - 32};
+constexpr uint32_t kCopyRegisters{72}, kComputeRegisters{216};
 static_assert((kCopyRegisters + 2 * kComputeRegisters) * kWarpgroup <= 65536);
 
 struct BatchShared {
@@ -29,7 +33,8 @@ struct BatchShared {
   static constexpr uint32_t kEmpty{kFull + 8 * kSlots};
   static constexpr uint32_t kWordFull{kEmpty + 8 * kSlots};
   static constexpr uint32_t kWordEmpty{kWordFull + 8};
-  static constexpr uint32_t kBytes{kWordEmpty + 8};
+  static constexpr uint32_t kGather{kWordEmpty + 8};
+  static constexpr uint32_t kBytes{kGather + sizeof(GatherShared)};
 };
 static_assert(BatchShared::kBytes <= 227 * 1024);
 
@@ -37,7 +42,7 @@ struct BatchArguments {
   NgramModelView model;
   NgramRequest request;
   uint16_t* out;
-  uint32_t capacity;  // rows of the gathered panels
+  GatherTarget gathered;
   uint32_t column_tiles;
   uint32_t tiles;  // of a cluster's two blocks together
 };
@@ -64,57 +69,75 @@ __device__ inline void CopyWeights(const BatchArguments& a, uint32_t to, uint32_
                  S::kWeightBytes / 2, full);
 }
 
+// Brings the projections of the first stages, which do not depend on the kernel before. One thread.
+__device__ inline void StartWeights(const BatchArguments& a, uint32_t shared) {
+  using S = BatchShared;
+  const TilePlace place = PlaceOf(a, blockIdx.x / kBatchCluster);
+  for (uint32_t p = 0; p < min(a.model.plan.hidden / kPanel, S::kSlots); ++p) {
+    ArriveExpecting(shared + S::kFull + 8 * p, S::kSlotBytes);
+    CopyWeights(a, shared + p * S::kSlotBytes + S::kRowBytes, place.column, p,
+                shared + S::kFull + 8 * p);
+  }
+}
+
 // One thread brings rows and projections.
 __device__ inline void CopyTiles(const BatchArguments& a, uint32_t shared) {
   using S = BatchShared;
   const uint32_t panels = a.model.plan.hidden / kPanel;
   Ring<S::kSlots> ring;
-  bool first = true;
+  uint32_t started = min(panels, S::kSlots);  // stages whose projections are on their way
   for (uint32_t tile = blockIdx.x / kBatchCluster; tile < a.tiles;
        tile += gridDim.x / kBatchCluster) {
     const TilePlace place = PlaceOf(a, tile);
-    const auto rows = [&](uint32_t panel, uint32_t slot) {
-      CopyBulk(shared + slot * S::kSlotBytes,
-               a.request.workspace + (size_t{panel} * a.capacity + place.row0) * kPanel,
-               S::kRowBytes, shared + S::kFull + 8 * slot);
-    };
+    WaitForGroup(a.request, a.gathered, tile / a.column_tiles);
     for (uint32_t panel = 0; panel < panels; ++panel) {
-      WaitBarrier(shared + S::kEmpty + 8 * ring.slot, ring.phase ^ 1);
       const uint32_t full = shared + S::kFull + 8 * ring.slot;
-      ArriveExpecting(full, S::kSlotBytes);
-      CopyWeights(a, shared + ring.slot * S::kSlotBytes + S::kRowBytes, place.column, panel, full);
-      // Projections do not depend on the kernel before; rows do.
-      if (first && panel + 1 == min(panels, S::kSlots)) {
-        WaitForPrevious();
-        for (uint32_t p = 0; p <= panel; ++p) rows(p, p);
-        first = false;
-      } else if (!first) {
-        rows(panel, ring.slot);
+      const uint32_t slot = shared + ring.slot * S::kSlotBytes;
+      if (started > 0) {
+        --started;
+      } else {
+        WaitBarrier(shared + S::kEmpty + 8 * ring.slot, ring.phase ^ 1);
+        ArriveExpecting(full, S::kSlotBytes);
+        CopyWeights(a, slot + S::kRowBytes, place.column, panel, full);
       }
+      CopyBulk(slot,
+               a.gathered.panels + (size_t{panel} * a.gathered.capacity + place.row0) * kPanel,
+               S::kRowBytes, full);
       ring.Next();
     }
   }
 }
 
-// The other warps of the copying warpgroup bring the word rows, where the results will be.
-__device__ inline void CopyWords(const BatchArguments& a, uint32_t shared) {
+// Brings a tile's word rows where the results will be. `thread` of kSideThreads.
+__device__ inline void CopyWords(const BatchArguments& a, uint32_t shared, uint32_t thread,
+                                 const TilePlace& place, uint32_t turn) {
   using S = BatchShared;
-  constexpr uint32_t kThreads{kWarpgroup - 32};
-  const uint32_t thread = threadIdx.x - 32;
+  const uint32_t column = place.column * kBatchColumns;
+  const uint32_t bytes = min(kBatchColumns, a.model.plan.hidden - column) * 2;
+  WaitBarrier(shared + S::kWordEmpty, turn % 2 ^ 1);
+  if (thread == 0) ArriveExpecting(shared + S::kWordFull, place.rows * bytes);
+  for (uint32_t row = thread; row < place.rows; row += kSideThreads) {
+    const uint16_t* word = WordRow(a.model, a.request, place.row0 + row);
+    CopyBulk(shared + S::kStaged + row * S::kStagedRow, word + column, bytes,
+             shared + S::kWordFull);
+  }
+}
+
+// Units that the tiles of all blocks need in their turn.
+__device__ inline uint32_t UnitsOfTurn(const BatchArguments& a, uint32_t turn) {
+  const uint32_t clusters = gridDim.x / kBatchCluster;
+  return UnitsFor(min((turn + 1) * clusters, a.tiles) - 1, a.column_tiles);
+}
+
+// The other warps of the copying warpgroup bring word rows and gather the rows of the next tiles.
+__device__ inline void WorkBeside(const BatchArguments& a, uint32_t shared, GatherShared& gather) {
+  const GatherTeam team = {threadIdx.x - 32, kSideThreads, 4};
   uint32_t turn = 0;
-  WaitForPrevious();
+  GatherUpTo<4>(a.model, a.request, a.gathered, UnitsOfTurn(a, 0), team, gather);
   for (uint32_t tile = blockIdx.x / kBatchCluster; tile < a.tiles;
        tile += gridDim.x / kBatchCluster, ++turn) {
-    const TilePlace place = PlaceOf(a, tile);
-    const uint32_t column = place.column * kBatchColumns;
-    const uint32_t bytes = min(kBatchColumns, a.model.plan.hidden - column) * 2;
-    WaitBarrier(shared + S::kWordEmpty, turn % 2 ^ 1);
-    if (thread == 0) ArriveExpecting(shared + S::kWordFull, place.rows * bytes);
-    for (uint32_t row = thread; row < place.rows; row += kThreads) {
-      const uint16_t* word = WordRow(a.model, a.request, place.row0 + row);
-      CopyBulk(shared + S::kStaged + row * S::kStagedRow, word + column, bytes,
-               shared + S::kWordFull);
-    }
+    CopyWords(a, shared, team.thread, PlaceOf(a, tile), turn);
+    GatherUpTo<4>(a.model, a.request, a.gathered, UnitsOfTurn(a, turn + 1), team, gather);
   }
 }
 
@@ -154,15 +177,19 @@ __device__ inline void Finish(const BatchArguments& a, uint32_t shared, uint32_t
   const uint32_t peer = threadIdx.x % kWarpgroup, lane = peer % 32;
   const uint32_t staged = shared + S::kStaged + group * 64 * S::kStagedRow;
   const uint32_t pair = staged + (peer / 32 * 16 + lane / 4) * S::kStagedRow + lane % 4 * 4;
+  constexpr uint32_t kAhead{8};  // loads before their stores: both stay in the order written
 #pragma unroll
-  for (uint32_t j = 0; j < kBatchColumns / 8; ++j) {
+  for (uint32_t j0 = 0; j0 < kBatchColumns / 4; j0 += kAhead) {
+    const auto at = [&](uint32_t j) { return pair + j % 2 * 8 * S::kStagedRow + j / 2 * 16; };
+    uint32_t word[kAhead];
 #pragma unroll
-    for (uint32_t i = 0; i < 2; ++i) {
-      const uint32_t at = pair + i * 8 * S::kStagedRow + j * 16;
-      uint32_t word;
-      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
-      StoreShared(at,
-                  WithWordRow(a.model.plan, word, total[4 * j + 2 * i], total[4 * j + 2 * i + 1]));
+    for (uint32_t j = 0; j < kAhead; ++j) {
+      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word[j]) : "r"(at(j0 + j)) : "memory");
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < kAhead; ++j) {
+      StoreShared(at(j0 + j),
+                  WithWordRow(a.model.plan, word[j], total[2 * (j0 + j)], total[2 * (j0 + j) + 1]));
     }
   }
   PublishShared();
@@ -182,7 +209,6 @@ __device__ inline void Compute(const BatchArguments& a, uint32_t shared) {
   const uint32_t group = __shfl_sync(~0u, threadIdx.x / kWarpgroup - 1, 0);
   Ring<S::kSlots> ring;
   uint32_t turn = 0;
-  WaitForPrevious();
   for (uint32_t tile = blockIdx.x / kBatchCluster; tile < a.tiles;
        tile += gridDim.x / kBatchCluster, ++turn) {
     float total[96];
@@ -222,15 +248,28 @@ __global__ void __launch_bounds__(kBatchThreads, 1)
     PublishBarriers();
   }
   SyncCluster();
+  if (threadIdx.x == 0) StartWeights(a, shared);
+  WaitForPrevious();
+  auto& gather = *reinterpret_cast<GatherShared*>(memory + S::kGather);
+  const uint32_t needed = min(UnitsOfTurn(a, 0), GatherUnitsOf(a.request.tokens));
+  GatherNext<12>(a.model, a.request, a.gathered,
+                 min((needed + gridDim.x - 1) / gridDim.x, kMostUnits),
+                 {threadIdx.x, kBatchThreads, 1}, gather);
   if (threadIdx.x < kWarpgroup) {
     GiveRegisters<kCopyRegisters>();
     if (threadIdx.x == 0) CopyTiles(a, shared);
-    if (threadIdx.x >= 32) CopyWords(a, shared);
+    if (threadIdx.x >= 32) WorkBeside(a, shared, gather);
   } else {
     TakeRegisters<kComputeRegisters>();
     Compute(a, shared);
   }
   SyncCluster();  // the other block may still write here
+}
+
+__global__ void ClearCounters(uint32_t* counters, uint32_t count) {
+  LetNextStart();
+  WaitForPrevious();
+  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) counters[i] = 0;
 }
 
 cudaError_t LaunchMultiply(const BatchArguments& a, cudaStream_t stream) {
@@ -258,12 +297,18 @@ cudaError_t LaunchMultiply(const BatchArguments& a, cudaStream_t stream) {
 
 cudaError_t LaunchNgramBatch(const NgramModelView& model, const NgramRequest& request,
                              uint16_t* out, bool overlap, cudaStream_t stream) {
-  const cudaError_t gathered = LaunchNgramGather(model, request, overlap, stream);
-  if (gathered != cudaSuccess) return gathered;
   const uint32_t capacity = BatchCapacity(request.tokens);
   const uint32_t columns = model.plan.PanelColumns() / kBatchColumns;
-  const uint32_t tiles = capacity / (kBatchTokens * kBatchCluster) * columns;
-  return LaunchMultiply({model, request, out, capacity, columns, tiles}, stream);
+  const uint32_t tiles = capacity / kGroupTokens * columns;
+  auto* counters =
+      reinterpret_cast<uint32_t*>(request.workspace + size_t{capacity} * model.plan.hidden);
+  const auto count = static_cast<uint32_t>(BatchCounters(request.tokens));
+  const cudaError_t cleared =
+      Launch(ClearCounters, {.grid = dim3(1), .threads = 256, .overlap = overlap}, stream, counters,
+             count);
+  if (cleared != cudaSuccess) return cleared;
+  const GatherTarget gathered = {request.workspace, counters, counters + 1, capacity};
+  return LaunchMultiply({model, request, out, gathered, columns, tiles}, stream);
 }
 
 }  // namespace sprat::gpu

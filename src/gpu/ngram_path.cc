@@ -12,7 +12,7 @@ namespace sprat::gpu {
 namespace {
 
 // Up to so many tokens the query kernel is the fastest, as measured (docs/ngram.md).
-constexpr uint32_t kQueryBest{32};
+constexpr uint32_t kQueryBest{8}, kQueryBestFp8{16};
 
 Result<void> CheckPieces(const NgramPlan& plan, std::span<const NgramPiece> pieces) {
   for (const NgramPiece& piece : pieces) {
@@ -34,24 +34,6 @@ size_t CountTokens(std::span<const NgramPiece> pieces) {
   size_t tokens = 0;
   for (const NgramPiece& piece : pieces) tokens += piece.tokens.size();
   return tokens;
-}
-
-// NgramRequest::stream, then ::at. A context shorter than N - 1 tokens begins with token `stop`.
-std::vector<uint32_t> LayOut(const NgramPlan& plan, std::span<const NgramPiece> pieces,
-                             uint32_t stop) {
-  std::vector<uint32_t> stream, at;
-  const size_t before = plan.order - 1;
-  for (const NgramPiece& piece : pieces) {
-    const size_t known = std::min(piece.context.size(), before);
-    stream.insert(stream.end(), before - known, stop);
-    stream.insert(stream.end(), piece.context.end() - known, piece.context.end());
-    for (const uint32_t token : piece.tokens) {
-      at.push_back(static_cast<uint32_t>(stream.size()));
-      stream.push_back(token);
-    }
-  }
-  stream.insert(stream.end(), at.begin(), at.end());
-  return stream;
 }
 
 template <typename T>
@@ -80,7 +62,10 @@ Error WrongSize(std::string_view what, size_t found, size_t expected) {
 
 }  // namespace
 
-NgramPath::NgramPath(NgramWeights weights) : weights_(std::move(weights)), view_(weights_.View()) {}
+NgramPath::NgramPath(NgramWeights weights)
+    : weights_(std::move(weights)),
+      view_(weights_.View()),
+      graphs_(view_.plan.order, view_.plan.hidden) {}
 
 Result<std::unique_ptr<NgramPath>> NgramPath::Open(NgramWeights weights) {
   int device = 0, major = 0, minor = 0;
@@ -106,7 +91,8 @@ Result<std::unique_ptr<NgramPath>> NgramPath::Open(NgramWeights weights) {
 }
 
 NgramKernel NgramPath::KernelOf(uint32_t tokens) const {
-  const NgramKernel best = tokens <= kQueryBest     ? NgramKernel::kQuery
+  const uint32_t query_best = view_.fp8 ? kQueryBestFp8 : kQueryBest;
+  const NgramKernel best = tokens <= query_best     ? NgramKernel::kQuery
                            : tokens <= kSplitTokens ? NgramKernel::kSplit
                                                     : NgramKernel::kBatch;
   const NgramKernel wanted = forced_.value_or(best);
@@ -115,8 +101,8 @@ NgramKernel NgramPath::KernelOf(uint32_t tokens) const {
 }
 
 size_t NgramPath::WorkspaceBytes(uint32_t tokens) const {
-  if (tokens == 0 || KernelOf(tokens) == NgramKernel::kQuery) return 0;
-  return size_t{BatchCapacity(tokens)} * view_.plan.hidden * 2;
+  if (tokens == 0 || KernelOf(tokens) != NgramKernel::kBatch) return 0;
+  return BatchWorkspaceBytes(tokens, view_.plan.hidden);
 }
 
 Result<void> NgramPath::Enqueue(const NgramRequest& request, uint16_t* out, cudaStream_t stream,
@@ -127,7 +113,7 @@ Result<void> NgramPath::Enqueue(const NgramRequest& request, uint16_t* out, cuda
   }
   if (request.tokens == 0) return {};
   const NgramKernel kernel = KernelOf(request.tokens);
-  if (kernel != NgramKernel::kQuery && request.workspace == nullptr) {
+  if (kernel == NgramKernel::kBatch && request.workspace == nullptr) {
     return Error(ErrorCode::kInvalidArgument,
                  fmt::format("no workspace for {} tokens: expected {} bytes", request.tokens,
                              WorkspaceBytes(request.tokens)));
@@ -138,20 +124,40 @@ Result<void> NgramPath::Enqueue(const NgramRequest& request, uint16_t* out, cuda
   return Check(launch(view_, request, out, overlap, stream), "launching n-gram embeddings");
 }
 
-Result<NgramRequest> NgramPath::Send(std::span<const NgramPiece> pieces,
-                                     std::span<const float> hidden) {
+// A context shorter than N - 1 tokens begins with ends of sequence.
+Result<NgramPath::Batch> NgramPath::LayOut(std::span<const NgramPiece> pieces) const {
   const NgramPlan& plan = view_.plan;
   Result<void> valid = CheckPieces(plan, pieces);
   if (!valid.ok()) return std::move(valid.error());
-  const size_t tokens = CountTokens(pieces);
-  if (tokens > UINT32_MAX / 2) return WrongSize("tokens", tokens, UINT32_MAX / 2);
-  const std::vector<uint32_t> laid_out = LayOut(plan, pieces, weights_.eos());
-  Result<DeviceBuffer> sent = Sent(laid_out);
+  const size_t tokens = CountTokens(pieces), before = plan.order - 1;
+  if (tokens > UINT32_MAX / 2 / plan.order) {
+    return WrongSize("tokens", tokens, UINT32_MAX / 2 / plan.order);
+  }
+  Batch batch;
+  for (const NgramPiece& piece : pieces) {
+    if (piece.tokens.empty()) continue;
+    const size_t known = std::min(piece.context.size(), before);
+    batch.stream.insert(batch.stream.end(), before - known, weights_.eos());
+    batch.stream.insert(batch.stream.end(), piece.context.end() - known, piece.context.end());
+    for (const uint32_t token : piece.tokens) {
+      batch.at.push_back(static_cast<uint32_t>(batch.stream.size()));
+      batch.stream.push_back(token);
+    }
+  }
+  return batch;
+}
+
+Result<NgramRequest> NgramPath::Send(const Batch& batch, std::span<const float> hidden) {
+  const NgramPlan& plan = view_.plan;
+  const size_t tokens = batch.at.size();
+  std::vector<uint32_t> words = batch.stream;
+  words.insert(words.end(), batch.at.begin(), batch.at.end());
+  Result<DeviceBuffer> sent = Sent(words);
   if (!sent.ok()) return std::move(sent.error());
   tokens_ = std::move(sent).value();
   NgramRequest request;
   request.stream = reinterpret_cast<const uint32_t*>(tokens_.get());
-  request.at = request.stream + laid_out.size() - tokens;
+  request.at = request.stream + batch.stream.size();
   request.tokens = static_cast<uint32_t>(tokens);
   if (hidden.empty()) return request;
   if (hidden.size() != tokens * plan.hidden) {
@@ -170,7 +176,9 @@ Result<void> NgramPath::Ids(std::span<const NgramPiece> pieces, std::span<uint32
   const size_t count = CountTokens(pieces) * view_.plan.tables;
   if (ids.size() != count) return WrongSize("ids", ids.size(), count);
   if (count == 0) return {};
-  Result<NgramRequest> request = Send(pieces, {});
+  Result<Batch> batch = LayOut(pieces);
+  if (!batch.ok()) return std::move(batch.error());
+  Result<NgramRequest> request = Send(batch.value(), {});
   if (!request.ok()) return std::move(request.error());
   Result<DeviceBuffer> buffer = AllocateDevice(ids.size_bytes());
   if (!buffer.ok()) return std::move(buffer.error());
@@ -181,12 +189,35 @@ Result<void> NgramPath::Ids(std::span<const NgramPiece> pieces, std::span<uint32
   return Receive(ids.data(), on_device, ids.size_bytes(), stream_.get());
 }
 
+Result<void> NgramPath::EmbedByGraph(const Batch& batch, std::span<float> out) {
+  const auto tokens = static_cast<uint32_t>(batch.at.size());
+  const uint32_t bucket = NgramGraphs::BucketOf(tokens);
+  if (WorkspaceBytes(bucket) > 0 && graph_workspace_ == nullptr) {
+    Result<DeviceBuffer> allocated =
+        AllocateDevice(BatchWorkspaceBytes(NgramGraphs::kMostTokens, view_.plan.hidden));
+    if (!allocated.ok()) return std::move(allocated.error());
+    graph_workspace_ = std::move(allocated).value();
+  }
+  const auto enqueue = [this](NgramRequest request, uint16_t* to, cudaStream_t stream) {
+    request.workspace = reinterpret_cast<uint16_t*>(graph_workspace_.get());
+    return Enqueue(request, to, stream);
+  };
+  Result<const uint16_t*> rows = graphs_.Run(batch.stream, batch.at, enqueue, stream_.get());
+  if (!rows.ok()) return std::move(rows.error());
+  std::transform(rows.value(), rows.value() + out.size(), out.begin(), Bf16ToFloat);
+  return {};
+}
+
 Result<void> NgramPath::Embed(std::span<const NgramPiece> pieces, std::span<const float> hidden,
                               std::span<float> out) {
   const size_t count = CountTokens(pieces) * view_.plan.hidden;
   if (out.size() != count) return WrongSize("vectors", out.size(), count);
   if (count == 0) return {};
-  Result<NgramRequest> request = Send(pieces, hidden);
+  Result<Batch> batch = LayOut(pieces);
+  if (!batch.ok()) return std::move(batch.error());
+  const bool small = batch.value().at.size() <= NgramGraphs::kMostTokens;
+  if (small && hidden.empty() && view_.word != nullptr) return EmbedByGraph(batch.value(), out);
+  Result<NgramRequest> request = Send(batch.value(), hidden);
   if (!request.ok()) return std::move(request.error());
   Result<DeviceBuffer> buffer = AllocateDevice(count * 2);
   if (!buffer.ok()) return std::move(buffer.error());

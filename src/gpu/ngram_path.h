@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "gpu/device.h"
+#include "gpu/ngram_graphs.h"
 #include "gpu/ngram_kernels.h"
 #include "gpu/ngram_weights.h"
 #include "sprat/ngram.h"
@@ -42,6 +44,7 @@ class NgramPath {
   size_t WorkspaceBytes(uint32_t tokens) const;
 
   // As NgramEmbedding::Ids and ::EmbedBatch, from host memory to host memory; one caller at a time.
+  // Up to NgramGraphs::kMostTokens tokens with the model's word rows are one launch of a graph.
   //   hidden: T x H in place of the model's word rows, rounded to bf16; or empty.
   Result<void> Ids(std::span<const NgramPiece> pieces, std::span<uint32_t> ids);
   Result<void> Embed(std::span<const NgramPiece> pieces, std::span<const float> hidden,
@@ -49,20 +52,31 @@ class NgramPath {
 
   NgramKernel KernelOf(uint32_t tokens) const;
   // For tests and measurements. Where the query kernel cannot: the split kernel.
-  void ForceKernel(std::optional<NgramKernel> kernel) { forced_ = kernel; }
+  void ForceKernel(std::optional<NgramKernel> kernel) {
+    forced_ = kernel;
+    graphs_.Clear();
+  }
 
   const NgramPlan& plan() const { return view_.plan; }
   const NgramModelView& view() const { return view_; }
 
  private:
   explicit NgramPath(NgramWeights weights);
-  Result<NgramRequest> Send(std::span<const NgramPiece> pieces, std::span<const float> hidden);
+  // Tokens and places of a batch in host memory, checked.
+  struct Batch {
+    std::vector<uint32_t> stream, at;
+  };
+  Result<Batch> LayOut(std::span<const NgramPiece> pieces) const;
+  Result<NgramRequest> Send(const Batch& batch, std::span<const float> hidden);
+  Result<void> EmbedByGraph(const Batch& batch, std::span<float> out);
 
   NgramWeights weights_;
   NgramModelView view_;
   std::optional<NgramKernel> forced_;
   Stream stream_;
   DeviceBuffer tokens_, hidden_;  // of the last call of Ids or Embed
+  NgramGraphs graphs_;
+  DeviceBuffer graph_workspace_;  // of the largest bucket, where a forced kernel needs one
 };
 
 }  // namespace sprat::gpu

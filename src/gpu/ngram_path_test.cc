@@ -2,6 +2,7 @@
 // failed and 77 if there is no GPU to test on.
 //
 //   gpu_ngram_tests           all cases
+//   gpu_ngram_tests --quick   every kernel on small models, for compute-sanitizer
 //   gpu_ngram_tests --bench   times at Flash-Lite's dimensions, as docs/ngram.md reports them
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -209,8 +210,9 @@ const char* Name(NgramKernel kernel) {
 }
 
 // Every number of tokens, every kernel, any cut: the same bits.
-void ExpectSameBits(NgramPath& path, uint32_t vocabulary) {
-  const Tokens tokens = RandomTokens(kCounts.back(), vocabulary, 11);
+void ExpectSameBits(NgramPath& path, uint32_t vocabulary,
+                    const std::vector<size_t>& counts = kCounts) {
+  const Tokens tokens = RandomTokens(counts.back(), vocabulary, 11);
   const std::span<const uint32_t> all(tokens);
   path.ForceKernel(NgramKernel::kBatch);
   const Values whole = Embed(path, {{{}, all}});
@@ -220,7 +222,7 @@ void ExpectSameBits(NgramPath& path, uint32_t vocabulary) {
                                                   {NgramKernel::kSplit},
                                                   {NgramKernel::kBatch}}) {
     path.ForceKernel(kernel);
-    for (const size_t count : kCounts) {
+    for (const size_t count : counts) {
       const size_t from = count % 3 * 37 % (all.size() - count + 1);
       const Values part = Embed(path, {{all.first(from), all.subspan(from, count)}});
       Expect(std::memcmp(part.data(), &whole[from * hidden], part.size() * sizeof(float)) == 0,
@@ -246,6 +248,16 @@ std::string SameBitsHoweverCut() {
     }
   }
   return fmt::format("{} counts of tokens, all kernels, BF16 and FP8", kCounts.size());
+}
+
+// The kernels' instructions do not depend on the model's size: small ones for the sanitizers.
+std::string EveryKernelQuickly() {
+  for (const NgramTables form : {NgramTables::kMapped, NgramTables::kFp8}) {
+    TinyNgram model = Tiny(256, 3, 2);
+    const Opened opened = Open(model, form);
+    ExpectSameBits(*opened.gpu, model.vocabulary, {1, 17, 40, 70, 130, 300});
+  }
+  return "every kernel, BF16 and FP8";
 }
 
 std::string Fp8AsOnTheCpu() {
@@ -298,10 +310,10 @@ std::string ErrorsNameTheValue() {
   Expect(message({1}, {}) == "512 elements of vectors: expected 256", "vectors");
   Expect(message({1, 2}, Values(7)) == "7 elements of hidden rows: expected 512", "hidden");
   NgramRequest request;
-  request.tokens = 200;
+  request.tokens = 600;
   const Result<void> bare = opened.gpu->Enqueue(request, nullptr, nullptr);
   Expect(
-      !bare.ok() && bare.error().message() == "no workspace for 200 tokens: expected 131072 bytes",
+      !bare.ok() && bare.error().message() == "no workspace for 600 tokens: expected 393232 bytes",
       "no workspace");
   model.write_word = false;
   const Opened without = Open(model);
@@ -364,11 +376,28 @@ double TimeCalls(const NgramPath& path, uint32_t tokens, bool overlap, const uin
   return times[times.size() / 2];
 }
 
+// Median of calls of Embed from host memory to host memory, one after the other.
+double TimeEmbed(NgramPath& path, uint32_t tokens, uint32_t vocabulary) {
+  Values out(size_t{tokens} * path.plan().hidden);
+  std::vector<double> times;
+  for (uint32_t i = 0; i < 220; ++i) {
+    const Tokens drawn = RandomTokens(tokens, vocabulary, i);
+    const std::vector<NgramPiece> pieces = {{{}, drawn}};
+    const Clock::time_point start = Clock::now();
+    Done(path.Embed(pieces, {}, out));
+    if (i >= 20) {
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    }
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
 int Bench() {
   constexpr uint32_t kStreams{64};
   for (const bool fp8 : {false, true}) {
     const Large large = MakeLarge(fp8);
-    for (const uint32_t tokens : {1, 16, 32, 64, 128, 256, 512, 1024, 2048, 8192}) {
+    for (const uint32_t tokens : {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 8192}) {
       const uint32_t streams = tokens > 2048 ? 8 : kStreams;
       const size_t words = size_t{streams} * (tokens + 3);
       const DeviceBuffer stream = Value(AllocateDevice(words * 4));
@@ -391,15 +420,22 @@ int Bench() {
                    fp8 ? "fp8 " : "bf16", tokens, Name(kernel),
                    large.path->KernelOf(tokens) == kernel ? "*" : " ", alone, overlapped,
                    alone / floor, floor);
+        std::fflush(stdout);
       }
-      std::fflush(stdout);
+    }
+    for (const uint32_t tokens : {1, 16, 64, 256}) {
+      fmt::print("{} {:5} tokens, host to host: {:7.2f} us\n", fp8 ? "fp8 " : "bf16", tokens,
+                 TimeEmbed(*large.path, tokens, large.config.vocabulary));
     }
   }
   return 0;
 }
 
-int RunCases() {
-  const std::vector<std::pair<std::string, std::function<std::string()>>> cases = {
+using Case = std::pair<std::string, std::function<std::string()>>;
+
+int RunCases(bool quick) {
+  const std::vector<Case> few = {{"every kernel, quickly", EveryKernelQuickly}};
+  const std::vector<Case> all = {
       {"ids of the specification", IdsOfTheSpecification},
       {"ids of packed batches", IdsOfPackedBatches},
       {"vectors of the reference", VectorsOfTheReference},
@@ -411,7 +447,7 @@ int RunCases() {
       {"Flash-Lite, fp8", [] { return FlashLite(true); }},
   };
   int failed = 0;
-  for (const auto& [name, run] : cases) {
+  for (const auto& [name, run] : quick ? few : all) {
     const Clock::time_point start = Clock::now();
     std::string line;
     bool ok = true;
@@ -440,7 +476,8 @@ int main(int argc, char** argv) {
     return 77;
   }
   try {
-    return argc > 1 && std::string(argv[1]) == "--bench" ? Bench() : RunCases();
+    const std::string mode = argc > 1 ? argv[1] : "";
+    return mode == "--bench" ? Bench() : RunCases(mode == "--quick");
   } catch (const Failure& failure) {
     fmt::print("FAILED {}\n", failure.why);
     return 1;

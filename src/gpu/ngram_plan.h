@@ -55,8 +55,29 @@ constexpr uint32_t BatchCapacity(uint32_t tokens) {
   return (tokens + kTokens - 1) / kTokens * kTokens;
 }
 
-// --- The split kernel: up to kSplitTokens tokens -------------------------------------------------
-// Reads tiles of other numbers of columns from the panels, at most kSplitColumns past their end.
+// The blocks of the batch kernel gather units of tokens, in order, up to kMostUnits at a time; the
+// rows of a group of tokens, those of a cluster's tiles, are there when all its units are finished.
+inline constexpr uint32_t kUnitTokens{4};
+inline constexpr uint32_t kMostUnits{3};
+inline constexpr uint32_t kGroupTokens{kBatchTokens * kBatchCluster};
+static_assert(kGroupTokens % kUnitTokens == 0);
+constexpr uint32_t GatherUnitsOf(uint32_t tokens) {
+  return (tokens + kUnitTokens - 1) / kUnitTokens;
+}
+// Units that tiles 0 .. last of the clusters need; tiles are counted along the columns first.
+constexpr uint32_t UnitsFor(uint32_t last_tile, uint32_t column_tiles) {
+  return (last_tile / column_tiles + 1) * (kGroupTokens / kUnitTokens);
+}
+// The workspace of the batch kernel: the panels, then counters of 4 bytes: the queue, and the
+// finished units of each group.
+constexpr size_t BatchCounters(uint32_t tokens) { return 1 + BatchCapacity(tokens) / kGroupTokens; }
+constexpr size_t BatchWorkspaceBytes(uint32_t tokens, uint32_t hidden) {
+  return size_t{BatchCapacity(tokens)} * hidden * 2 + (BatchCounters(tokens) * 4 + 15) / 16 * 16;
+}
+
+// --- The split kernel: up to kSplitTokens tokens in one launch -----------------------------------
+// Reads tiles of the projections of other numbers of columns from the panels, at most kSplitColumns
+// past their end.
 inline constexpr uint32_t kSplitTokens{256};
 inline constexpr uint32_t kSplitColumns{208};
 

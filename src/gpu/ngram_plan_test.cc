@@ -75,6 +75,22 @@ TEST(NgramPlan, FitsAQueryIntoSharedMemory) {
   EXPECT_EQ(plan.MostQueryTokens(), 0u);
 }
 
+TEST(NgramPlan, CountsWhatABatchGathers) {
+  EXPECT_EQ(GatherUnitsOf(1), 1u);
+  EXPECT_EQ(GatherUnitsOf(4), 1u);
+  EXPECT_EQ(GatherUnitsOf(5), 2u);
+  EXPECT_EQ(GatherUnitsOf(8192), 2048u);
+  // Flash-Lite has 16 tiles of columns; a group of 256 tokens is 64 units.
+  EXPECT_EQ(UnitsFor(0, 16), 64u);
+  EXPECT_EQ(UnitsFor(15, 16), 64u);
+  EXPECT_EQ(UnitsFor(16, 16), 128u);
+  EXPECT_EQ(UnitsFor(65, 16), 320u);  // the first tiles of 66 clusters
+  EXPECT_EQ(BatchCapacity(257), 512u);
+  EXPECT_EQ(BatchCounters(257), 3u);
+  EXPECT_EQ(BatchWorkspaceBytes(257, 3072), 512 * 6144u + 16u);
+  EXPECT_EQ(BatchWorkspaceBytes(1024, 64), 1024 * 128u + 32u);  // five counters
+}
+
 TEST(NgramPlan, RefusesWhatTheKernelsCannotDo) {
   const auto refused = [](auto change) {
     NgramConfig config = FlashLite();

@@ -100,10 +100,8 @@ __device__ inline void GatherE4m3(const NgramPlan& plan, const QueryShared& shar
                             (i % tables * plan.width + 16 * chunk) * 2;
         const uint4 low = DecodeE4m3(make_uint2(codes[j].x, codes[j].y), scale[j]);
         const uint4 high = DecodeE4m3(make_uint2(codes[j].z, codes[j].w), scale[j]);
-        StoreShared(to, __uint_as_float(low.x), __uint_as_float(low.y), __uint_as_float(low.z),
-                    __uint_as_float(low.w));
-        StoreShared(to + 16, __uint_as_float(high.x), __uint_as_float(high.y),
-                    __uint_as_float(high.z), __uint_as_float(high.w));
+        StoreShared(to, low);
+        StoreShared(to + 16, high);
       }
     }
   }
@@ -160,13 +158,6 @@ __device__ inline void Multiply(Weights<Shape>& weights, uint32_t rows, uint32_t
   }
 }
 
-// Split in two: the other block may be written to once both have arrived.
-__device__ inline void ArriveCluster() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-__device__ inline void WaitCluster() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 __device__ inline uint32_t SecondBlock(uint32_t address) {
   uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(there) : "r"(address));

@@ -1,4 +1,4 @@
-// What the kernels of the n-gram embedding share: the hash, E4M3, bf16 matrix products, and the
+// What the kernels of the n-gram embedding share: E4M3, bf16 matrix products, and the
 // epilogue that they must do alike to the last bit.
 #ifndef SPRAT_GPU_NGRAM_TOOLS_CUH_
 #define SPRAT_GPU_NGRAM_TOOLS_CUH_
@@ -19,63 +19,21 @@ __device__ inline void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// --- Ids -----------------------------------------------------------------------------------------
-// x_t, S_1(t) .. S_{N-1}(t); see NgramHash.
-struct NgramWindow {
-  uint32_t token[kNgramMostOrder];
-};
-
-// Where the t-th token is in the stream.
-__device__ inline uint32_t PlaceInStream(const NgramModelView& model, const NgramRequest& request,
-                                         uint32_t t) {
-  return request.at != nullptr ? request.at[t] : model.plan.order - 1 + t;
+// SyncCluster (tile_tools.cuh) in two: the other blocks may be written to once all have arrived.
+__device__ inline void ArriveCluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-
-// The word row of the t-th token, in the model or in the request.
-__device__ inline const uint16_t* WordRow(const NgramModelView& model, const NgramRequest& request,
-                                          uint32_t t) {
-  const size_t hidden = model.plan.hidden;
-  return request.hidden != nullptr
-             ? request.hidden + t * hidden
-             : model.word + request.stream[PlaceInStream(model, request, t)] * hidden;
+__device__ inline void WaitCluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-
-__device__ inline NgramWindow LoadWindow(const NgramModelView& model, const NgramRequest& request,
-                                         uint32_t t) {
-  const uint32_t order = model.plan.order;
-  const uint32_t at = PlaceInStream(model, request, t);
-  NgramWindow window;
-#pragma unroll
-  for (uint32_t s = 0; s < kNgramMostOrder; ++s) {
-    window.token[s] = s < order ? request.stream[at - s] : 0;
-  }
-  bool stopped = false;
-#pragma unroll
-  for (uint32_t s = 1; s < kNgramMostOrder; ++s) {
-    if (s >= order) break;
-    for (uint32_t i = 0; i < model.stop_ranges; ++i) {
-      const uint2 range = __ldg(reinterpret_cast<const uint2*>(model.stops) + i);
-      stopped |= range.x <= window.token[s] && window.token[s] < range.y;
-    }
-    if (stopped) window.token[s] = 0;
-  }
-  return window;
+// This thread arrives on the barrier once its CopyAsync have come.
+__device__ inline void ArriveAfterCopies(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
-
-__device__ inline uint32_t TableRow(const NgramPlan& plan, const NgramTableEntry& entry,
-                                    const NgramWindow& window) {
-  uint64_t sum = window.token[0];
-#pragma unroll
-  for (uint32_t s = 1; s < kNgramMostOrder; ++s) {
-    if (s < plan.order) sum += uint64_t{window.token[s]} * entry.power[s - 1];
-  }
-  if (plan.wide_sums) return static_cast<uint32_t>(sum % entry.modulus);
-  // The quotient is right or off by one.
-  const auto quotient = static_cast<uint64_t>(static_cast<double>(sum) * entry.inverse);
-  auto rest = static_cast<int64_t>(sum - quotient * entry.modulus);
-  if (rest < 0) rest += static_cast<int64_t>(entry.modulus);
-  if (rest >= static_cast<int64_t>(entry.modulus)) rest -= static_cast<int64_t>(entry.modulus);
-  return static_cast<uint32_t>(rest);
+__device__ inline void StoreShared(uint32_t to, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
 }
 
 // --- Numbers -------------------------------------------------------------------------------------
