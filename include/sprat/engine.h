@@ -141,10 +141,22 @@ class Engine {
   Result<std::vector<QueryStages>> Attribute(std::string_view text, size_t calls,
                                              const EmbedOptions& options = {}) const;
 
+  // The vector of each token of texts given as EmbedTokens takes them: what pooling would start
+  // from, not normalised. ids.size() rows of info().dimensions values; the device is held until all
+  // are computed. For a static model: the token's row times its weight.
+  // Errors: kInvalidArgument (an id or a length out of range, naming the text's index);
+  // kUnsupported on a GPU, which keeps no vectors of tokens.
+  Result<std::vector<float>> EmbedEachToken(std::span<const uint32_t> ids,
+                                            std::span<const size_t> offsets) const;
+
   // What Embed would feed the model. `max_length`: as EngineOptions, but may exceed the model's
   // limit here; 0 means no limit.
   Result<Tokens> Tokenize(std::string_view text, const EmbedOptions& options = {},
                           std::optional<size_t> max_length = {}) const;
+
+  // The text that token ids make, as the decoder of the model's tokenizer says. Ids that stand for
+  // no token are left out. Errors: kUnsupported naming a decoder that is not known here.
+  Result<std::string> Decode(std::span<const uint32_t> ids, bool skip_special_tokens = true) const;
 
   // The same as Embed and EmbedTokens for callers that do not wait: tokenizes, queues, returns.
   // Requests of one text that wait together run together; an array runs in chunks of

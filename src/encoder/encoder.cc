@@ -104,9 +104,7 @@ Result<void> Encoder::AllocateScratch() {
   return {};
 }
 
-Result<void> Encoder::CheckBatch(const TokenBatch& batch, MatrixView<float> out) const {
-  CHECK(out.rows == batch.sequences());
-  CHECK(out.rows == 0 || (out.columns >= 1 && out.columns <= dimensions()));
+Result<void> Encoder::CheckBatch(const TokenBatch& batch) const {
   CHECK(batch.offsets.front() == 0 && batch.offsets.back() == batch.tokens.size());
   for (size_t i = 0; i < batch.sequences(); ++i) {
     const std::span<const uint32_t> ids = batch.Sequence(i);
@@ -126,7 +124,18 @@ Result<void> Encoder::CheckBatch(const TokenBatch& batch, MatrixView<float> out)
 
 Result<void> Encoder::Embed(const TokenBatch& batch, const OutputForm& form,
                             MatrixView<float> out) {
-  Result<void> valid = CheckBatch(batch, out);
+  CHECK(out.rows == batch.sequences());
+  CHECK(out.rows == 0 || (out.columns >= 1 && out.columns <= dimensions()));
+  return Run(batch, {.pooled = true, .form = form, .out = out});
+}
+
+Result<void> Encoder::EmbedEachToken(const TokenBatch& batch, MatrixView<float> out) {
+  CHECK(out.rows == batch.tokens.size() && out.columns == dimensions());
+  return Run(batch, {.pooled = false, .form = {}, .out = out});
+}
+
+Result<void> Encoder::Run(const TokenBatch& batch, const Target& target) {
+  Result<void> valid = CheckBatch(batch);
   if (!valid.ok()) return valid;
   PlanChunks(batch.offsets, {.threads = pool_->size(), .tokens = kChunkTokens}, plan_);
   if (dump_.on()) plan_.alone = 0;  // one writer
@@ -135,18 +144,17 @@ Result<void> Encoder::Embed(const TokenBatch& batch, const OutputForm& form,
     Team alone(1);
     for (size_t i = next++; i < plan_.alone; i = next++) {
       const Scratch& s = scratch_[rank];
-      Forward({batch, plan_.chunks[i], s, s.attention, 0, alone}, form, out);
+      Forward({batch, plan_.chunks[i], s, s.attention, 0, alone}, target);
     }
     team.Barrier();
     for (size_t i = plan_.alone; i < plan_.chunks.size(); ++i) {
-      Forward({batch, plan_.chunks[i], scratch_[0], scratch_[rank].attention, rank, team}, form,
-              out);
+      Forward({batch, plan_.chunks[i], scratch_[0], scratch_[rank].attention, rank, team}, target);
     }
   });
   return dump_.TakeError();
 }
 
-void Encoder::Forward(const Work& work, const OutputForm& form, MatrixView<float> out) {
+void Encoder::Forward(const Work& work, const Target& target) {
   const bool dumping = dump_.on() && work.rank == 0;
   const MatrixView<const float> x(work.s.x, work.tokens(), config_.hidden);
   EmbedTokens(work);
@@ -155,7 +163,11 @@ void Encoder::Forward(const Work& work, const OutputForm& form, MatrixView<float
     Layer(layer, work);
     if (dumping) dump_.Layer(x);
   }
-  Pool(work, form, out);
+  if (target.pooled) {
+    Pool(work, target.form, target.out);
+  } else {
+    CopyTokens(work, target.out);
+  }
 }
 
 // x = LN(word + position + type 0)  (BertEmbeddings)
@@ -291,6 +303,16 @@ void Encoder::Pool(const Work& work, const OutputForm& form, MatrixView<float> o
     PoolSequence(kernels_, options_.pooling, {x, S, config_.hidden}, position_weight_,
                  out.RowSpan(i));
     if (form.normalize) kernels_.l2_normalize(out.Row(i), out.columns);
+  }
+  work.team.Barrier();
+}
+
+void Encoder::CopyTokens(const Work& work, MatrixView<float> out) const {
+  const size_t H = config_.hidden;
+  const size_t first = work.batch.offsets[work.chunk.first];
+  const Share share = ShareOf(work.tokens(), work.rank, work.team.size());
+  for (size_t t = share.begin; t < share.end; ++t) {
+    std::copy_n(work.s.x + t * H, H, out.Row(first + t));
   }
   work.team.Barrier();
 }

@@ -41,6 +41,7 @@ class Encoder : public Model {
 
   Result<void> Embed(const TokenBatch& batch, const OutputForm& form,
                      MatrixView<float> out) override;
+  Result<void> EmbedEachToken(const TokenBatch& batch, MatrixView<float> out) override;
 
   size_t dimensions() const override { return config_.hidden; }
   size_t vocabulary_rows() const override { return weights_.words.rows; }
@@ -84,10 +85,18 @@ class Encoder : public Model {
   Encoder(const EncoderConfig& config, const EncoderOptions& options, const Kernels& kernels,
           std::unique_ptr<ThreadPool> pool, EncoderWeights weights);
   Result<void> AllocateScratch();
-  Result<void> CheckBatch(const TokenBatch& batch, MatrixView<float> out) const;
+  Result<void> CheckBatch(const TokenBatch& batch) const;
+
+  // Where the results of a batch go.
+  struct Target {
+    bool pooled = true;  // a row a sequence; false: a row a token
+    OutputForm form;     // of pooled rows
+    MatrixView<float> out;
+  };
+  Result<void> Run(const TokenBatch& batch, const Target& target);
 
   // The forward pass, in the order of execution. Each ends with a barrier.
-  void Forward(const Work& work, const OutputForm& form, MatrixView<float> out);
+  void Forward(const Work& work, const Target& target);
   void EmbedTokens(const Work& work) const;
   void Layer(const LayerWeights& w, const Work& work) const;
   void Attend(const Work& work) const;
@@ -96,6 +105,7 @@ class Encoder : public Model {
   void AddLayerNorm(MatrixView<const float> y, const NormWeights& norm, MatrixView<float> x,
                     const Work& work) const;
   void Pool(const Work& work, const OutputForm& form, MatrixView<float> out) const;
+  void CopyTokens(const Work& work, MatrixView<float> out) const;
 
   EncoderConfig config_;
   EncoderOptions options_;

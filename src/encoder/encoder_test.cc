@@ -150,6 +150,33 @@ TEST(Encoder, ATextHasTheSameBitsInAnyCompanyAtAnyPlaceWithAnyThreads) {
   }
 }
 
+// Whole chunks, parts of chunks, and a sequence that all threads share.
+TEST(Encoder, VectorsOfTokensAreThoseThatPoolingTakes) {
+  const TinyModel model = ModelOf({.layers = 2,
+                                   .hidden = 32,
+                                   .heads = 4,
+                                   .ffn = 64,
+                                   .vocabulary = 0,
+                                   .positions = 160,
+                                   .token_types = 2});
+  const ReferenceEncoder reference(model.config, model.Tensors());
+  const TokenBatch batch = BatchOf({3, 70, 60, 1, 160, 9});
+  for (const Pooling pooling : {Pooling::kCls, Pooling::kLastToken}) {
+    const std::unique_ptr<Encoder> encoder =
+        Open(model, reference, {.pooling = pooling, .threads = 2});
+    const size_t columns = encoder->dimensions();
+    std::vector<float> rows(batch.tokens.size() * columns, NAN);
+    ASSERT_TRUE(encoder->EmbedEachToken(batch, {rows.data(), batch.tokens.size(), columns}).ok());
+    const std::vector<float> pooled = Embed(*encoder, batch, {.normalize = false});
+    for (size_t i = 0; i < batch.sequences(); ++i) {
+      const size_t t = pooling == Pooling::kCls ? batch.offsets[i] : batch.offsets[i + 1] - 1;
+      EXPECT_EQ(std::vector<float>(&rows[t * columns], &rows[t * columns] + columns),
+                std::vector<float>(&pooled[i * columns], &pooled[i * columns] + columns))
+          << "sequence " << i;
+    }
+  }
+}
+
 TEST(Encoder, CutsBeforeItNormalises) {
   const TinyModel model =
       ModelOf({.layers = 1, .hidden = 32, .heads = 4, .ffn = 64, .positions = 64});

@@ -70,6 +70,9 @@ class Engine::Impl {
   Submissions& submissions() { return submissions_; }
   Result<Tokens> Tokenize(std::string_view text, const EmbedOptions& options,
                           std::optional<size_t> max_length);
+  Result<std::vector<float>> EmbedEachToken(std::span<const uint32_t> ids,
+                                            std::span<const size_t> offsets);
+  const Tokenizer& tokenizer() const { return *loaded_.tokenizer; }
   Result<std::string> Fingerprint();
 
  private:
@@ -223,6 +226,29 @@ Result<void> Engine::Impl::EmbedTokens(std::span<const uint32_t> ids,
   }
   ReturnWorkspace(std::move(work));
   return done;
+}
+
+Result<std::vector<float>> Engine::Impl::EmbedEachToken(std::span<const uint32_t> ids,
+                                                        std::span<const size_t> offsets) {
+  Result<void> valid = CheckOffsets(ids.size(), offsets);
+  TokenBatch batch;
+  for (size_t i = 0; valid.ok() && i + 1 < offsets.size(); ++i) {
+    const auto sequence = ids.subspan(offsets[i], offsets[i + 1] - offsets[i]);
+    if (sequence.empty()) continue;
+    valid = CheckTokens(*loaded_.model, i, sequence);
+    batch.Append(sequence);
+  }
+  if (!valid.ok()) return std::move(valid.error());
+  Embeddings rows;  // of tokens
+  rows.dimensions = loaded_.model->dimensions();
+  rows.tokens.assign(ids.size(), 1);
+  rows.values.resize(ids.size() * rows.dimensions);
+  const std::lock_guard<std::mutex> device(device_mutex_);
+  Result<void> done =
+      loaded_.model->EmbedEachToken(batch, {rows.values.data(), ids.size(), rows.dimensions});
+  if (done.ok()) done = CheckVectors(rows, 0, ids.size());
+  if (!done.ok()) return std::move(done.error()).In("vectors of single tokens");
+  return std::move(rows.values);
 }
 
 // Runs the texts of a window, whose vectors are the rows of `out` from first_row on.
@@ -456,6 +482,15 @@ Result<Embeddings> Engine::EmbedTokens(std::span<const uint32_t> ids,
 Result<Tokens> Engine::Tokenize(std::string_view text, const EmbedOptions& options,
                                 std::optional<size_t> max_length) const {
   return impl_->Tokenize(text, options, max_length);
+}
+
+Result<std::vector<float>> Engine::EmbedEachToken(std::span<const uint32_t> ids,
+                                                  std::span<const size_t> offsets) const {
+  return impl_->EmbedEachToken(ids, offsets);
+}
+
+Result<std::string> Engine::Decode(std::span<const uint32_t> ids, bool skip_special_tokens) const {
+  return impl_->tokenizer().Decode(ids, skip_special_tokens);
 }
 
 Result<std::vector<QueryStages>> Engine::Attribute(std::string_view text, size_t calls,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -62,6 +63,58 @@ TEST(Engine, RowsComeInTheOrderOfTheTexts) {
     EXPECT_EQ(std::memcmp(alone.data(), all.Row(i).data(), alone.size() * sizeof(float)), 0)
         << texts[i];
   }
+}
+
+// Pooling over rows that were asked for one by one gives what the engine pools itself.
+TEST(Engine, VectorsOfTokensAreWhatPoolingStartsFrom) {
+  const std::string text = Words(140) + "rain";  // more tokens than one chunk of the encoder
+  TinyModel model;
+  model.config.positions = 256;
+  std::vector<float> rows;
+  size_t columns = 0;
+  for (const char* pooling : {"cls", "max", "lasttoken"}) {
+    const Engine engine = Open(model, {.pooling = pooling});
+    const Tokens tokens = engine.Tokenize(text).value();
+    Result<std::vector<float>> each =
+        engine.EmbedEachToken(tokens.ids, std::vector<size_t>{0, tokens.ids.size()});
+    ASSERT_TRUE(each.ok()) << each.error().message();
+    rows = each.value();
+    columns = engine.info().dimensions;
+    ASSERT_EQ(rows.size(), tokens.ids.size() * columns);
+    const std::vector<float> pooled = Vector(engine, text, {.normalize = false});
+    std::vector<float> expected(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(columns));
+    for (size_t at = columns; at < rows.size(); ++at) {
+      float& value = expected[at % columns];
+      if (pooling == std::string("max")) value = std::max(value, rows[at]);
+      if (pooling == std::string("lasttoken")) value = rows[at];
+    }
+    EXPECT_EQ(pooled, expected) << pooling;
+  }
+}
+
+TEST(Engine, NoVectorOfATokenLeavesWithNaN) {
+  TinyModel model;
+  model.edit = [](TestTensor& tensor) {
+    if (tensor.name == "embeddings.position_embeddings.weight") tensor.values[40] = NAN;
+  };
+  const Engine engine = Open(model);  // the second position, at 32 columns
+  const std::vector<uint32_t> ids = {1, 1};
+  EXPECT_TRUE(engine.EmbedEachToken(std::span(ids).first(1), std::vector<size_t>{0, 1}).ok());
+  const Result<std::vector<float>> each = engine.EmbedEachToken(ids, std::vector<size_t>{0, 2});
+  ASSERT_FALSE(each.ok());
+  EXPECT_EQ(each.error().code(), ErrorCode::kInternal);
+}
+
+TEST(Engine, VectorsOfTokensThatAreOutOfRangeAreRefused) {
+  const Engine engine = Open({});
+  const uint32_t beyond = static_cast<uint32_t>(engine.info().vocabulary);
+  const Result<std::vector<float>> each =
+      engine.EmbedEachToken(std::vector<uint32_t>{1, 1, beyond}, std::vector<size_t>{0, 1, 3});
+  ASSERT_FALSE(each.ok());
+  EXPECT_EQ(each.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(each.error().message(), HasSubstr("text 1"));
+  EXPECT_FALSE(engine.EmbedEachToken({}, {}).ok());
+  EXPECT_TRUE(engine.EmbedEachToken({}, std::vector<size_t>{0}).value().empty());
 }
 
 TEST(Engine, NoTextsNoRows) {

@@ -71,6 +71,14 @@ TEST(StaticEngine, TheVectorIsTheMeanOfTheRowsWithoutSpecialTokens) {
   EXPECT_EQ(row.values[1], 1.0f);
 }
 
+TEST(StaticEngine, VectorsOfTokensAreTheirRows) {
+  const Engine engine = Open({});
+  const Result<std::vector<float>> each =
+      engine.EmbedEachToken(std::vector<uint32_t>{7, 5, 7}, std::vector<size_t>{0, 0, 2, 3});
+  ASSERT_TRUE(each.ok()) << each.error().message();
+  EXPECT_THAT(each.value(), ElementsAre(7, 1, 5, 1, 7, 1));
+}
+
 TEST(B60, UnknownTokensAreDroppedAndNothingLeftIsZero) {
   const Engine engine = Open({});
   EXPECT_THAT(Raw(engine, "").values, Each(0.0f));

@@ -59,6 +59,16 @@ class Model {
   virtual Result<void> Embed(const TokenBatch& batch, const OutputForm& form,
                              MatrixView<float> out) = 0;
 
+  // Writes what pooling would start from to out.Row(t) for each token t of the batch.
+  //   out: T rows of dimensions() columns. Nothing is normalised.
+  // Otherwise as Embed. Errors: also kUnsupported, for a model that keeps no vectors of tokens.
+  virtual Result<void> EmbedEachToken(const TokenBatch& batch, MatrixView<float> out) {
+    static_cast<void>(batch);
+    static_cast<void>(out);
+    return Error(ErrorCode::kUnsupported,
+                 "vectors of single tokens are not to be had from this device");
+  }
+
   virtual size_t dimensions() const = 0;       // columns of the full vector
   virtual size_t vocabulary_rows() const = 0;  // ids are below this
   virtual size_t max_sequence() const = 0;     // tokens in one sequence, special ones included

@@ -23,16 +23,16 @@ bool PeerIsGone(Socket& socket) {
   return info.tcpi_state == TCP_CLOSE_WAIT;
 }
 
-void CancelWhenPeerLeaves(Exchange& exchange, const Pending& pending) {
+}  // namespace
+
+void WhenPeerLeaves(Exchange& exchange, std::function<void()> leave) {
   exchange.socket.async_wait(Socket::wait_read,
                              [socket = &exchange.socket, connection = exchange.connection,
-                              model = pending.model, ticket = pending.ticket](auto error) {
+                              leave = std::move(leave)](auto error) {
                                if (error || !socket->is_open()) return;
-                               if (PeerIsGone(*socket)) model->engine.Cancel(ticket);
+                               if (PeerIsGone(*socket)) leave();
                              });
 }
-
-}  // namespace
 
 Response ErrorResponse(ApiStyle style, const ApiError& error) {
   Response response{.status = error.status, .body = ErrorBody(style, error)};
@@ -66,7 +66,11 @@ Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& in
 
 Task<Result<Embeddings>> Await(Exchange& exchange, Pending pending) {
   const bool waits = !pending.delivery->ready();
-  if (waits) CancelWhenPeerLeaves(exchange, pending);
+  if (waits) {
+    WhenPeerLeaves(exchange, [model = pending.model, ticket = pending.ticket] {
+      model->engine.Cancel(ticket);
+    });
+  }
   Outcome outcome = co_await pending.delivery->Take();
   if (waits) {
     boost::system::error_code ignored;

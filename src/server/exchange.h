@@ -3,6 +3,7 @@
 #define SPRAT_SERVER_EXCHANGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -63,13 +64,23 @@ Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& in
 // Waits for the vectors. If the client goes away meanwhile, its request is cancelled.
 Task<Result<Embeddings>> Await(Exchange& exchange, Pending pending);
 
-// Runs a function that may take milliseconds on the pool for heavy work, and waits for it.
+// Calls `leave` on the home thread if the client goes away before exchange.socket.cancel().
+void WhenPeerLeaves(Exchange& exchange, std::function<void()> leave);
+
+// Runs a function that may take milliseconds on a pool, and waits for it.
 template <typename Function>
-Task<std::invoke_result_t<Function>> OnPool(Exchange& exchange, Function function) {
+Task<std::invoke_result_t<Function>> OnPool(Exchange& exchange, asio::thread_pool& pool,
+                                            Function function) {
   using Value = std::invoke_result_t<Function>;
   const auto delivery = std::make_shared<Delivery<Value>>(exchange.home, exchange.home_thread);
-  asio::post(exchange.service.heavy, [delivery, &function] { delivery->Set(function()); });
+  asio::post(pool, [delivery, &function] { delivery->Set(function()); });
   co_return co_await delivery->Take();
+}
+
+// The same on the pool for heavy work.
+template <typename Function>
+Task<std::invoke_result_t<Function>> OnPool(Exchange& exchange, Function function) {
+  co_return co_await OnPool(exchange, exchange.service.heavy, function);
 }
 
 // Bodies and answers from these sizes on go to the pool.

@@ -47,8 +47,8 @@ inline constexpr double kTokenBounds[] = {8,    16,   32,   64,   128,   256,   
 // The routes by which requests are counted; whatever else is asked for counts as "other", so that
 // clients cannot make labels.
 inline constexpr std::string_view kRoutes[] = {
-    "/v1/embeddings", "/v1/models", "/embed",   "/similarity",   "/tokenize", "/info",
-    "/health",        "/ready",     "/metrics", "/openapi.json", "/",         "other"};
+    "/v1/embeddings", "/v1/models", "/embed", "/embed_all", "/similarity",   "/tokenize", "/decode",
+    "/info",          "/health",    "/ready", "/metrics",   "/openapi.json", "/",         "other"};
 inline constexpr int kStatuses[] = {200, 204, 400, 401, 404, 405, 408, 413, 415,
                                     422, 429, 431, 499, 500, 501, 503, 505};
 

@@ -50,6 +50,14 @@ std::string_view OpenApiDocument() {
 "inputs":{"anyOf":[{"type":"string"},{"type":"array","minItems":1,"maxItems":2048,"items":{"type":"string"}}]},
 "add_special_tokens":{"type":["boolean","null"],"default":true},
 "prompt_name":{"$ref":"#/components/schemas/PromptName"}}},
+"EmbedAllRequest":{"type":"object","required":["inputs"],"properties":{
+"inputs":{"$ref":"#/components/schemas/Input"},
+"prompt_name":{"$ref":"#/components/schemas/PromptName"},
+"truncate":{"$ref":"#/components/schemas/Truncate"},
+"truncation_direction":{"enum":["right","Right",null]}}},
+"DecodeRequest":{"type":"object","required":["ids"],"properties":{
+"ids":{"anyOf":[{"$ref":"#/components/schemas/Ids"},{"type":"array","minItems":1,"maxItems":2048,"items":{"$ref":"#/components/schemas/Ids"}}]},
+"skip_special_tokens":{"type":["boolean","null"],"default":true}}},
 "Token":{"type":"object","required":["id","text","special","start","stop"],"properties":{"id":{"type":"integer"},"text":{"type":"string"},"special":{"type":"boolean"},"start":{"type":["integer","null"]},"stop":{"type":["integer","null"]}}}},
 "responses":{
 "OpenAiError":{"description":"400 wrong input, 401 key, 404 model, 408 too slow, 413 too large, 415 not JSON, 429 queue full, 500, 503 loading or shutting down.","content":{"application/json":{"schema":{"$ref":"#/components/schemas/OpenAiError"}}}},
@@ -61,6 +69,8 @@ std::string_view OpenApiDocument() {
 "/embed":{"post":{"operationId":"embed","security":[{},{"key":[]}],"requestBody":{"required":true,"content":{"application/json":{"schema":{"$ref":"#/components/schemas/EmbedRequest"}}}},"responses":{"200":{"description":"Vectors in the order of the inputs.","content":{"application/json":{"schema":{"type":"array","items":{"type":"array","items":{"type":"number"}}}}}},"default":{"$ref":"#/components/responses/TeiError"}}}},
 "/similarity":{"post":{"operationId":"similarity","security":[{},{"key":[]}],"requestBody":{"required":true,"content":{"application/json":{"schema":{"$ref":"#/components/schemas/SimilarityRequest"}}}},"responses":{"200":{"description":"Cosines of the source sentence with each sentence.","content":{"application/json":{"schema":{"type":"array","items":{"type":"number"}}}}},"default":{"$ref":"#/components/responses/TeiError"}}}},
 "/tokenize":{"post":{"operationId":"tokenize","security":[{},{"key":[]}],"requestBody":{"required":true,"content":{"application/json":{"schema":{"$ref":"#/components/schemas/TokenizeRequest"}}}},"responses":{"200":{"description":"Tokens of each text.","content":{"application/json":{"schema":{"type":"array","items":{"type":"array","items":{"$ref":"#/components/schemas/Token"}}}}}},"default":{"$ref":"#/components/responses/TeiError"}}}},
+"/embed_all":{"post":{"operationId":"embedAll","security":[{},{"key":[]}],"requestBody":{"required":true,"content":{"application/json":{"schema":{"$ref":"#/components/schemas/EmbedAllRequest"}}}},"responses":{"200":{"description":"For each input a vector of each of its tokens, before pooling, not normalised.","content":{"application/json":{"schema":{"type":"array","items":{"type":"array","items":{"type":"array","items":{"type":"number"}}}}}}},"default":{"$ref":"#/components/responses/TeiError"}}}},
+"/decode":{"post":{"operationId":"decode","security":[{},{"key":[]}],"requestBody":{"required":true,"content":{"application/json":{"schema":{"$ref":"#/components/schemas/DecodeRequest"}}}},"responses":{"200":{"description":"The text of each list of ids.","content":{"application/json":{"schema":{"type":"array","items":{"type":"string"}}}}},"default":{"$ref":"#/components/responses/TeiError"}}}},
 "/info":{"get":{"operationId":"info","security":[{},{"key":[]}],"responses":{"200":{"description":"The model and the limits.","content":{"application/json":{"schema":{"type":"object"}}}},"default":{"$ref":"#/components/responses/TeiError"}}}},
 "/health":{"get":{"operationId":"health","responses":{"200":{"description":"Every model has run once.","content":{"application/json":{"schema":{"type":"object"}}}},"default":{"$ref":"#/components/responses/TeiError"}}}},
 "/ready":{"get":{"operationId":"ready","responses":{"200":{"description":"Requests are taken.","content":{"application/json":{"schema":{"type":"object"}}}},"default":{"$ref":"#/components/responses/TeiError"}}}},

@@ -60,6 +60,8 @@ class Reader {
 
   // string | string[] | int[] | int[][]
   void Input(const std::optional<element>& value, const char* name, TextInput& input);
+  // int[] | int[][], of at least one entry
+  void TokenIds(const simdjson::dom::array& values, const char* name, TextInput& input);
   // string[]
   void Strings(const element& value, const char* name, std::vector<std::string_view>& texts);
 
@@ -222,6 +224,14 @@ void Reader::Input(const std::optional<element>& value, const char* name, TextIn
     input.is_list = true;
     return Strings(*value, name, input.texts);
   }
+  TokenIds(values, name, input);
+}
+
+void Reader::TokenIds(const simdjson::dom::array& values, const char* name, TextInput& input) {
+  const element first = *values.begin();
+  if (!first.is_number() && !first.is_array()) {
+    return TypeFault(name, "must be an array of token ids, or of such arrays");
+  }
   input.is_tokens = true;
   input.offsets.assign(1, 0);
   if (first.is_number()) return Ids(values, name, input);  // one input
@@ -273,11 +283,41 @@ Parsed<TeiEmbedRequest> ParseTeiEmbed(std::string_view body, const BodyLimits& l
   return request;
 }
 
+Parsed<TeiEmbedAllRequest> ParseTeiEmbedAll(std::string_view body, const BodyLimits& limits) {
+  Reader reader(ApiStyle::kTei, limits);
+  const auto object = reader.Object(body);
+  if (!object.has_value()) return reader.TakeError();
+  TeiEmbedAllRequest request;
+  reader.Input(reader.Field(*object, "inputs"), "inputs", request.input);
+  reader.CommonOptions(*object, request.options);
+  if (reader.failed()) return reader.TakeError();
+  return request;
+}
+
+Parsed<TeiDecodeRequest> ParseTeiDecode(std::string_view body, const BodyLimits& limits) {
+  Reader reader(ApiStyle::kTei, limits);
+  const auto object = reader.Object(body);
+  if (!object.has_value()) return reader.TakeError();
+  TeiDecodeRequest request;
+  const std::optional<element> ids = reader.Field(*object, "ids");
+  if (!ids.has_value()) {
+    reader.TypeFault("ids", "is missing");
+  } else if (!ids->is_array() || simdjson::dom::array(*ids).size() == 0) {
+    reader.TypeFault("ids", "must be an array of token ids, or of such arrays, with an entry");
+  } else {
+    reader.TokenIds(simdjson::dom::array(*ids), "ids", request.input);
+  }
+  request.skip_special_tokens = reader.Bool(*object, "skip_special_tokens").value_or(true);
+  if (reader.failed()) return reader.TakeError();
+  return request;
+}
+
 Parsed<TeiSimilarityRequest> ParseTeiSimilarity(std::string_view body, const BodyLimits& limits) {
   Reader reader(ApiStyle::kTei, limits);
   const auto object = reader.Object(body);
   if (!object.has_value()) return reader.TakeError();
   TeiSimilarityRequest request;
+  request.options.normalize = true;  // cosines, also of a model that does not
   const std::optional<element> inputs = reader.Field(*object, "inputs");
   if (!inputs.has_value() || !inputs->is_object()) {
     reader.TypeFault("inputs", "must be an object with source_sentence and sentences");

@@ -48,6 +48,12 @@ struct TeiEmbedRequest {
   EmbedOptions options;
 };
 
+// POST /embed_all.
+struct TeiEmbedAllRequest {
+  TextInput input;
+  EmbedOptions options;
+};
+
 // POST /similarity.
 struct TeiSimilarityRequest {
   std::vector<std::string_view> texts;  // the source sentence, then the sentences
@@ -61,6 +67,12 @@ struct TeiTokenizeRequest {
   EmbedOptions options;
 };
 
+// POST /decode.
+struct TeiDecodeRequest {
+  TextInput input;  // is_tokens
+  bool skip_special_tokens = true;
+};
+
 // Each reads one body. A field that is null is absent; an unknown field is ignored; a known field
 // that is there twice is an error, for readers of JSON differ in which of the two they would take.
 // Errors: 400 for bodies that are not JSON, not UTF-8, or out of range; wrong types and empty lists
@@ -72,7 +84,9 @@ constexpr size_t kBodyPadding{64};
 Parsed<OpenAiRequest> ParseOpenAi(std::string_view body, const BodyLimits& limits);
 Parsed<TeiEmbedRequest> ParseTeiEmbed(std::string_view body, const BodyLimits& limits);
 Parsed<TeiSimilarityRequest> ParseTeiSimilarity(std::string_view body, const BodyLimits& limits);
+Parsed<TeiEmbedAllRequest> ParseTeiEmbedAll(std::string_view body, const BodyLimits& limits);
 Parsed<TeiTokenizeRequest> ParseTeiTokenize(std::string_view body, const BodyLimits& limits);
+Parsed<TeiDecodeRequest> ParseTeiDecode(std::string_view body, const BodyLimits& limits);
 
 }  // namespace sprat::server
 

@@ -76,46 +76,6 @@ std::string SimilaritiesBody(const Embeddings& embeddings) {
   return body;
 }
 
-// One text's tokens: [{"id":..,"text":..,"special":..,"start":null,"stop":null},...]. The engine
-// does not know where in the text a token came from, which the format allows to say.
-void AppendTokens(const Tokens& tokens, size_t prefix, size_t suffix, bool with_special,
-                  std::string& body) {
-  const size_t size = tokens.ids.size();
-  bool first = true;
-  body += '[';
-  for (size_t i = 0; i < size; ++i) {
-    const bool special = i < prefix || i + suffix >= size;
-    if (special && !with_special) continue;
-    body += first ? R"({"id":)" : R"(,{"id":)";
-    first = false;
-    AppendNumber(size_t{tokens.ids[i]}, body);
-    body += R"(,"text":)";
-    AppendJsonString(tokens.texts[i], body);
-    body += special ? R"(,"special":true)" : R"(,"special":false)";
-    body += R"(,"start":null,"stop":null})";
-  }
-  body += ']';
-}
-
-Response Tokenized(Exchange& exchange) {
-  auto parsed = ParseTeiTokenize(exchange.PaddedBody(), exchange.service.body_limits);
-  if (const ApiError* error = std::get_if<ApiError>(&parsed)) {
-    return ErrorResponse(ApiStyle::kTei, *error);
-  }
-  const TeiTokenizeRequest& request = std::get<TeiTokenizeRequest>(parsed);
-  const ServedModel& model = exchange.service.models().front();
-  std::string body = "[";
-  for (const std::string_view text : request.texts) {
-    Result<Tokens> tokens = model.engine.Tokenize(text, request.options, 0);
-    if (!tokens.ok()) return ErrorResponse(ApiStyle::kTei, FromError(tokens.error()));
-    if (body.size() > 1) body += ',';
-    AppendTokens(tokens.value(), model.prefix_tokens, model.suffix_tokens,
-                 request.add_special_tokens, body);
-  }
-  body += ']';
-  return Response{.body = std::move(body)};
-}
-
 std::string InfoBody(const Service& service) {
   const ServerOptions& options = service.options;
   const BatchOptions& batch = options.engine.batch;
@@ -178,12 +138,6 @@ Task<Response> TeiSimilarity(Exchange& exchange) {
   Result<Embeddings> result = co_await Await(exchange, std::move(started.pending));
   if (!result.ok()) co_return ErrorResponse(ApiStyle::kTei, FromError(result.error()));
   co_return Response{.body = SimilaritiesBody(result.value())};
-}
-
-Task<Response> TeiTokenize(Exchange& exchange) {
-  const auto tokenize = [&exchange] { return Tokenized(exchange); };
-  if (exchange.body.size() < kHeavyBodyBytes) co_return tokenize();
-  co_return co_await OnPool(exchange, tokenize);
 }
 
 Task<Response> TeiInfo(Exchange& exchange) {

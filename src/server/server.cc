@@ -210,8 +210,10 @@ Result<void> Server::Run() {
   control_.run();
   loader_.join();
   for (const auto& thread : threads_) thread->Stop();
-  service_.heavy.stop();
-  service_.heavy.join();
+  for (asio::thread_pool* const pool : {&service_.heavy, &service_.token_vectors}) {
+    pool->stop();
+    pool->join();
+  }
   service_.Close();  // before the loops that its last answers are posted to
   return std::move(result_);
 }

@@ -37,6 +37,10 @@ class Service {
   // For work that would hold up a network thread: large bodies, large answers.
   boost::asio::thread_pool heavy{1};
 
+  // For vectors of tokens, which take the device without a queue of their own.
+  boost::asio::thread_pool token_vectors{1};
+  std::atomic<size_t> token_requests{0};  // that wait for it or use it
+
   // Opens and warms up the models; from its success on, ready() holds and models() is constant.
   Result<void> Load();
 

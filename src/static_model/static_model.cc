@@ -98,6 +98,20 @@ Result<void> StaticModel::EmbedOne(std::span<const uint32_t> ids, const OutputFo
   return checked;
 }
 
+Result<void> StaticModel::EmbedEachToken(const TokenBatch& batch, MatrixView<float> out) {
+  CHECK(out.rows == batch.tokens.size() && out.columns == dimensions());
+  for (size_t i = 0; i < batch.sequences(); ++i) {
+    Result<void> checked = CheckIds(batch.Sequence(i));
+    if (!checked.ok()) return std::move(checked.error()).In("sequence " + std::to_string(i));
+  }
+  const ScopedFlushToZero flush;
+  for (size_t t = 0; t < out.rows; ++t) {
+    EmbedSequence(std::span(&batch.tokens[t], 1), {.normalize = false}, scratch_[0],
+                  out.RowSpan(t));
+  }
+  return {};
+}
+
 // out = normalise((1 / n) sum_t weights[id_t] * embeddings[mapping[id_t]])
 void StaticModel::EmbedSequence(std::span<const uint32_t> ids, const OutputForm& form,
                                 Scratch& scratch, std::span<float> out) const {

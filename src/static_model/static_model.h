@@ -54,6 +54,8 @@ class StaticModel final : public Model {
 
   Result<void> Embed(const TokenBatch& batch, const OutputForm& form,
                      MatrixView<float> out) override;
+  // The row of each token times its weight.
+  Result<void> EmbedEachToken(const TokenBatch& batch, MatrixView<float> out) override;
 
   // Rows and factors of the ids of one sequence; reused.
   struct Scratch {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sprat/result.h"
+#include "tokenizer/decoder.h"
 #include "tokenizer/double_array.h"
 #include "tokenizer/json.h"
 #include "tokenizer/model.h"
@@ -26,6 +27,15 @@ struct PatternAndText {
   std::string text;  // with its kind, as the file has it
 };
 Result<PatternAndText> ReadPattern(const JsonValue& owner);
+
+// Components and members that normalizers, pre-tokenizers and decoders have in common.
+Result<Replace> ReadReplace(const JsonValue& json);
+Result<Metaspace> ReadMetaspace(const JsonValue& json);
+// The member `key`: one character.
+Result<char32_t> ReadCharacter(const JsonValue& json, std::string_view key);
+
+// The member `decoder` of the file; what is wrong with it is told when it is used.
+Decoder ReadDecoder(const JsonValue& root);
 
 // The member `model` of the file.
 struct ModelAndEntries {

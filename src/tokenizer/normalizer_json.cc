@@ -36,15 +36,6 @@ Result<Normalizer::Step> ReadPrecompiled(const JsonValue& json) {
   return Normalizer::Step(std::move(parsed).value());
 }
 
-Result<Normalizer::Step> ReadReplace(const JsonValue& json) {
-  Result<PatternAndText> pattern = ReadPattern(json);
-  if (!pattern.ok()) return std::move(pattern.error());
-  const Result<std::string_view> content = json.String("content");
-  if (!content.ok()) return content.error();
-  return Normalizer::Step(Replace{std::move(pattern.value().pattern),
-                                  std::move(pattern.value().text), std::string(content.value())});
-}
-
 Result<Normalizer::Step> ReadStrip(const JsonValue& json) {
   const Result<bool> left = json.Bool("strip_left");
   if (!left.ok()) return left.error();
@@ -62,7 +53,11 @@ Result<Normalizer::Step> ReadPrepend(const JsonValue& json) {
 Result<Normalizer::Step> ReadStep(const JsonValue& json, std::string_view type) {
   if (type == "BertNormalizer") return ReadBert(json);
   if (type == "Precompiled") return ReadPrecompiled(json);
-  if (type == "Replace") return ReadReplace(json);
+  if (type == "Replace") {
+    Result<Replace> replace = ReadReplace(json);
+    if (!replace.ok()) return std::move(replace.error());
+    return Normalizer::Step(std::move(replace).value());
+  }
   if (type == "Strip") return ReadStrip(json);
   if (type == "Prepend") return ReadPrepend(json);
   const std::pair<std::string_view, Normalizer::Step> plain[] = {
@@ -108,6 +103,15 @@ Result<Normalizer> ReadNormalizer(const JsonValue& root) {
     if (!read.ok()) return std::move(read.error());
   }
   return Normalizer(std::move(steps));
+}
+
+Result<Replace> ReadReplace(const JsonValue& json) {
+  Result<PatternAndText> pattern = ReadPattern(json);
+  if (!pattern.ok()) return std::move(pattern.error());
+  const Result<std::string_view> content = json.String("content");
+  if (!content.ok()) return content.error();
+  return Replace{std::move(pattern.value().pattern), std::move(pattern.value().text),
+                 std::string(content.value())};
 }
 
 Result<PatternAndText> ReadPattern(const JsonValue& owner) {

@@ -10,6 +10,7 @@
 
 #include "sprat/result.h"
 #include "tokenizer/added_tokens.h"
+#include "tokenizer/decoder.h"
 #include "tokenizer/model.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pre_tokenizer.h"
@@ -18,7 +19,7 @@
 
 namespace sprat {
 
-// Text -> added tokens -> normalizer -> pre-tokenizer -> model -> post-processor.
+// Text -> added tokens -> normalizer -> pre-tokenizer -> model -> post-processor; and back.
 struct TokenizerParts {
   std::vector<AddedToken> added_tokens;  // contents as written
   Normalizer normalizer;
@@ -28,6 +29,7 @@ struct TokenizerParts {
   std::vector<uint32_t> prefix;  // what the post-processor puts before a text
   std::vector<uint32_t> suffix;  // and after it
   std::optional<FileTruncation> truncation = {};
+  Decoder decoder = {};  // tokens -> text
 };
 
 // `file`: a tokenizer.json. Errors: those of ReadFile; kCorrupt with the key and the value;

@@ -37,37 +37,10 @@ Result<SplitBehavior> ReadBehavior(const JsonValue& json) {
       .Expected("Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
-// The member `key`: one character.
-Result<char32_t> ReadCharacter(const JsonValue& json, std::string_view key) {
-  const Result<std::string_view> text = json.String(key);
-  if (!text.ok()) return text.error();
-  if (text.value().empty() || Utf8Length(ByteAt(text.value().data(), 0)) != text.value().size()) {
-    return json.Get(key).value().Expected("one character");
-  }
-  return DecodeUtf8(text.value().data()).code_point;
-}
-
 Result<void> AddMetaspace(const JsonValue& json, Steps& steps) {
-  const Result<char32_t> replacement = ReadCharacter(json, "replacement");
-  if (!replacement.ok()) return replacement.error();
-  const Result<bool> prefix = json.BoolOr("add_prefix_space", true);
-  if (!prefix.ok()) return prefix.error();
-  const Result<std::string_view> scheme = json.StringOr("prepend_scheme", "always");
-  if (!scheme.ok()) return scheme.error();
-  const Result<bool> split = json.BoolOr("split", true);
-  if (!split.ok()) return split.error();
-  Metaspace step{.replacement = replacement.value(), .split = split.value()};
-  if (scheme.value() == "first") {
-    step.prepend = Metaspace::Prepend::kFirst;
-  } else if (scheme.value() == "never") {
-    step.prepend = Metaspace::Prepend::kNever;
-  } else if (scheme.value() != "always") {
-    return json.Get("prepend_scheme").value().Expected("first, never or always");
-  }
-  if (!prefix.value() && step.prepend != Metaspace::Prepend::kNever) {
-    return json.Expected("without add_prefix_space false where prepend_scheme is not never");
-  }
-  steps.emplace_back(step);
+  const Result<Metaspace> read = ReadMetaspace(json);
+  if (!read.ok()) return read.error();
+  steps.emplace_back(read.value());
   return {};
 }
 
@@ -172,6 +145,38 @@ Result<void> ReadSteps(const JsonValue& json, int depth, Steps& steps) {
 }
 
 }  // namespace
+
+Result<char32_t> ReadCharacter(const JsonValue& json, std::string_view key) {
+  const Result<std::string_view> text = json.String(key);
+  if (!text.ok()) return text.error();
+  if (text.value().empty() || Utf8Length(ByteAt(text.value().data(), 0)) != text.value().size()) {
+    return json.Get(key).value().Expected("one character");
+  }
+  return DecodeUtf8(text.value().data()).code_point;
+}
+
+Result<Metaspace> ReadMetaspace(const JsonValue& json) {
+  const Result<char32_t> replacement = ReadCharacter(json, "replacement");
+  if (!replacement.ok()) return replacement.error();
+  const Result<bool> prefix = json.BoolOr("add_prefix_space", true);
+  if (!prefix.ok()) return prefix.error();
+  const Result<std::string_view> scheme = json.StringOr("prepend_scheme", "always");
+  if (!scheme.ok()) return scheme.error();
+  const Result<bool> split = json.BoolOr("split", true);
+  if (!split.ok()) return split.error();
+  Metaspace step{.replacement = replacement.value(), .split = split.value()};
+  if (scheme.value() == "first") {
+    step.prepend = Metaspace::Prepend::kFirst;
+  } else if (scheme.value() == "never") {
+    step.prepend = Metaspace::Prepend::kNever;
+  } else if (scheme.value() != "always") {
+    return json.Get("prepend_scheme").value().Expected("first, never or always");
+  }
+  if (!prefix.value() && step.prepend != Metaspace::Prepend::kNever) {
+    return json.Expected("without add_prefix_space false where prepend_scheme is not never");
+  }
+  return step;
+}
 
 Result<PreTokenizer> ReadPreTokenizer(const JsonValue& root) {
   Steps steps;

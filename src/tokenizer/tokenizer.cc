@@ -46,13 +46,21 @@ class Tokenizer::Pipeline {
   Result<TokenizedLength> Tokenize(std::string_view text, const TokenizeOptions& options,
                                    std::vector<uint32_t>& ids) const;
   const TokenizerParts& parts() const { return parts_; }
+  bool IsSpecial(uint32_t id) const {
+    return std::binary_search(special_ids_.begin(), special_ids_.end(), id);
+  }
 
  private:
   Pipeline(TokenizerParts parts, AddedTokens raw, AddedTokens normalized)
       : parts_(std::move(parts)),
         raw_added_(std::move(raw)),
         normalized_added_(std::move(normalized)),
-        encoder_(parts_, normalized_added_) {}
+        encoder_(parts_, normalized_added_) {
+    for (const AddedToken& token : parts_.added_tokens) {
+      if (token.special) special_ids_.push_back(token.id);
+    }
+    std::sort(special_ids_.begin(), special_ids_.end());
+  }
 
   // How many of a text's own ids the limit leaves room for.
   Result<size_t> Limit(const TokenizeOptions& options) const;
@@ -61,6 +69,7 @@ class Tokenizer::Pipeline {
   const AddedTokens raw_added_;         // looked for in the text as it is
   const AddedTokens normalized_added_;  // looked for in the normalised text
   const Encoder encoder_;
+  std::vector<uint32_t> special_ids_;  // ascending
   mutable ScratchPool<EncoderScratch> pool_;
 };
 
@@ -133,6 +142,18 @@ Tokenizer::~Tokenizer() = default;
 Result<TokenizedLength> Tokenizer::Tokenize(std::string_view text, const TokenizeOptions& options,
                                             std::vector<uint32_t>& ids) const {
   return pipeline_->Tokenize(text, options, ids);
+}
+
+Result<std::string> Tokenizer::Decode(std::span<const uint32_t> ids,
+                                      bool skip_special_tokens) const {
+  const TokenizerParts& parts = pipeline_->parts();
+  std::vector<std::string> tokens;
+  tokens.reserve(ids.size());
+  for (const uint32_t id : ids) {
+    if (skip_special_tokens && pipeline_->IsSpecial(id)) continue;
+    if (const auto token = parts.vocabulary.Token(id)) tokens.emplace_back(*token);
+  }
+  return parts.decoder.Decode(std::move(tokens));
 }
 
 std::optional<std::string_view> Tokenizer::Token(uint32_t id) const {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,11 @@ class Tokenizer {
   // that is not UTF-8, or a limit that has no room for the special tokens.
   Result<TokenizedLength> Tokenize(std::string_view text, const TokenizeOptions& options,
                                    std::vector<uint32_t>& ids) const;
+
+  // The text that `ids` make, as the file's decoder says (a space between tokens if it names none).
+  // Ids that stand for no token are left out, as in the reference; special tokens are if
+  // `skip_special_tokens`. Errors: kUnsupported naming the decoder.
+  Result<std::string> Decode(std::span<const uint32_t> ids, bool skip_special_tokens) const;
 
   // The token's text as written in the vocabulary; nullopt if there is no such id.
   std::optional<std::string_view> Token(uint32_t id) const;

@@ -159,7 +159,8 @@ Result<TokenizerParts> ReadParts(const JsonValue& root) {
                        .vocabulary = Vocabulary(entries),
                        .prefix = {},
                        .suffix = {},
-                       .truncation = truncation.value()};
+                       .truncation = truncation.value(),
+                       .decoder = ReadDecoder(root)};
   if (const auto processor = root.Find("post_processor")) {
     Result<void> processed = ReadPostProcessor(*processor, parts);
     if (!processed.ok()) return std::move(processed.error());

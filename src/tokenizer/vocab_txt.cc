@@ -140,7 +140,8 @@ Result<TokenizerParts> MakeParts(std::string_view vocabulary, const BertTokenize
                         .model = std::move(model).value(),
                         .vocabulary = Vocabulary(entries.value()),
                         .prefix = {*cls},
-                        .suffix = {*sep}};
+                        .suffix = {*sep},
+                        .decoder = Decoder({WordPieceDecoder{}})};
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckError(ParseOpenAi(view, limits));
   CheckError(ParseTeiEmbed(view, limits));
   CheckError(ParseTeiSimilarity(view, limits));
+  CheckError(ParseTeiEmbedAll(view, limits));
   CheckError(ParseTeiTokenize(view, limits));
+  CheckError(ParseTeiDecode(view, limits));
   return 0;
 }

@@ -6,6 +6,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -243,6 +244,31 @@ class Life(unittest.TestCase):
                     self.assertEqual(len(vectors[0]), len(vectors[1]))
                     for a, b in zip(*vectors):
                         self.assertAlmostEqual(a, b, delta=1e-5)
+            finally:
+                self.assertEqual(server.close(), 0)
+
+    def test_similarity_is_the_cosine_where_vectors_are_not_of_unit_length(self):
+        static = os.path.join(os.environ.get("SPRAT_TEST_MODELS", ""), "tokenlearn-static")
+        if not os.path.isdir(static):
+            self.skipTest(f"{static} is not there")
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "raw")
+            shutil.copytree(static, model)
+            with open(os.path.join(model, "config.json"), encoding="utf-8") as file:
+                config = json.load(file)
+            with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as file:
+                json.dump({**config, "normalize": False}, file)
+            server = RunningServer(Arguments.program, model)
+            try:
+                (row,) = server.post("/embed", {"inputs": "good morning", "normalize": False}).json()
+                self.assertGreater(abs(sum(x * x for x in row) - 1), 0.01)
+                answer = server.post("/v1/embeddings", {"input": "good morning"}).json()
+                self.assertEqual(answer["data"][0]["embedding"], row)  # as its files say
+                texts = {"source_sentence": "good morning", "sentences": ["good morning", "tax law"]}
+                same, other = server.post("/similarity", {"inputs": texts}).json()
+                self.assertAlmostEqual(same, 1.0, delta=1e-6)
+                rows = server.post("/embed", {"inputs": ["good morning", "tax law"]}).json()
+                self.assertAlmostEqual(other, sum(a * b for a, b in zip(*rows)), delta=1e-6)
             finally:
                 self.assertEqual(server.close(), 0)
 

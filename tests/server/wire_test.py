@@ -164,6 +164,63 @@ class Tei(ServerTest):
         self.assertAlmostEqual(same, 1.0, delta=1e-6)
         self.assertLess(other, 0.9)
 
+    def test_embed_all_gives_what_is_pooled(self):
+        texts = ["good morning", "the invoice is due on Friday", ""]
+        answer = self.server.post("/embed_all", {"inputs": texts})
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.headers["x-truncated"], "0")
+        self.assertGreater(float(answer.headers["x-inference-time"]), 0)
+        expected = self.server.post("/embed", {"inputs": texts, "normalize": False}).json()
+        for text, rows, mean in zip(texts, answer.json(), expected):
+            (tokens,) = self.server.post("/tokenize", {"inputs": text}).json()
+            self.assertEqual(len(rows), len(tokens))
+            for column, value in zip(zip(*rows), mean):
+                self.assertAlmostEqual(sum(column) / len(rows), value, delta=1e-5)
+        many = [f"word {i % 60}" for i in range(400)]  # several turns
+        alone = {text: self.server.post("/embed_all", {"inputs": text}).json()[0] for text in set(many)}
+        rows = self.server.post("/embed_all", {"inputs": many}).json()
+        self.assertEqual(rows, [alone[text] for text in many])
+        ids = [101, 2204, 2851, 102]
+        self.assertEqual(
+            self.server.post("/embed_all", {"inputs": [ids, ids[:2]]}).json()[0], answer.json()[0]
+        )
+
+    def test_embed_all_is_bounded(self):
+        long = " ".join(["word"] * 600)
+        answer = self.server.post("/embed_all", {"inputs": [long, "a"]})
+        self.assertEqual([len(rows) for rows in answer.json()], [256, 3])
+        self.assertEqual(answer.headers["x-truncated"], "1")
+        for body, status, words in (
+            ({"inputs": long, "truncate": False}, 413, "256"),
+            ({"inputs": [long] * 100}, 413, "expected at most 16384"),
+            ({"inputs": [[1, 30522]]}, 400, "30522"),
+            ({"inputs": [[1] * 257]}, 400, "257 token ids, expected 1 to 256"),
+            ({"inputs": []}, 422, "inputs"),
+            ({"inputs": [5.5]}, 422, "inputs"),
+            ({}, 422, "inputs"),
+        ):
+            answer = self.server.post("/embed_all", body)
+            self.assert_tei_error(answer, status)
+            self.assertIn(words, answer.json()["error"])
+
+    def test_decode_gives_texts(self):
+        text = "good morning, how are unhappy?"
+
+        def decode(body):
+            return self.server.post("/decode", body).json()
+
+        (tokens,) = self.server.post("/tokenize", {"inputs": text}).json()
+        ids = [token["id"] for token in tokens]
+        self.assertEqual(decode({"ids": ids}), [text])
+        self.assertEqual(decode({"ids": [ids, [2204], [30522, 2851]]}), [text, "good", "morning"])
+        kept = decode({"ids": ids[:2] + [102], "skip_special_tokens": False})
+        self.assertEqual(kept, ["[CLS] good [SEP]"])
+        self.assertEqual(decode({"ids": [101, 102]}), [""])
+        for body in ({}, {"ids": []}, {"ids": [[]]}, {"ids": "a"}, {"ids": [1, "a"]},
+                     {"ids": [1.5]}, {"ids": [-1]}, {"ids": ["a"]}, {"ids": [[1], 2]},
+                     {"ids": [1], "skip_special_tokens": 1}):
+            self.assert_tei_error(self.server.post("/decode", body), 422)
+
     def test_tokenize_gives_ids(self):
         (tokens,) = self.server.post("/tokenize", {"inputs": "good morning"}).json()
         self.assertEqual([token["id"] for token in tokens], [101, 2204, 2851, 102])
@@ -214,7 +271,7 @@ class Http(ServerTest):
             self.assertTrue(read_all(sock).startswith(b"HTTP/1.1 200 OK"))
 
     def test_b81_a_body_in_single_bytes(self):
-        body = json.dumps(GOOD).encode()
+        body = json.dumps({**GOOD, "unknown": "x" * 20_000}).encode()
         head = (
             b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body)

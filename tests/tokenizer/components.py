@@ -109,3 +109,20 @@ def variants(corpus):
     yield from sentencepiece_variants(corpus)
     yield from unigram_variants(corpus)
     yield from small_components(corpus)
+
+
+def decoders():
+    """The member `decoder` of tokenizer.json: none, and every kind."""
+    metaspace = {"type": "Metaspace", "replacement": "\u2581", "split": True}
+    spaces = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+    yield None
+    yield {"type": "WordPiece", "prefix": "##", "cleanup": True}
+    yield {"type": "WordPiece", "prefix": "a", "cleanup": False}
+    yield {**metaspace, "prepend_scheme": "always"}
+    yield {**metaspace, "prepend_scheme": "never"}
+    yield {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    yield {"type": "BPEDecoder", "suffix": "</w>"}
+    yield {"type": "Sequence", "decoders": [spaces, {"type": "ByteFallback"}, {"type": "Fuse"},
+                                            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    yield {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"Regex": "[aeiou]+"}, "content": "<>"},
+                                            {"type": "Fuse"}]}

@@ -2,12 +2,14 @@
 """Compares token ids with Hugging Face `tokenizers`: reference_test.py TOKEN_IDS SUITE MODEL_DIRECTORY
 
 TOKEN_IDS is the program beside this file. SUITE: `characters`, `texts`, `awkward`, `options`
-(the files' options for BERT) or `components` (all others). Seeds are fixed.
+(the files' options for BERT), `components` (all others) or `decode` (ids back into texts). Seeds are fixed.
 """
 import array
 import copy
+import itertools
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -131,17 +133,73 @@ def component_tests(program, model):
     inputs = (texts.awkward_strings(1500, seed=4, extra=extra) + texts.grapheme_clusters(300, seed=5) + corpus[::7]
               + [a + b for a in extra for b in extra])
     different = 0
+    decoders = itertools.cycle(components.decoders())
     for name, tokenizer in components.variants(corpus):
         with tempfile.TemporaryDirectory() as directory:
             tokenizer.save(os.path.join(directory, "tokenizer.json"))
             different += compare(program, directory, inputs, name)
+            decoder = next(decoders)
+            changed = {**json.loads(tokenizer.to_str()), "decoder": decoder}
+            with open(os.path.join(directory, "tokenizer.json"), "w", encoding="utf-8") as file:
+                json.dump(changed, file)
+            different += compare_decoded(program, directory, inputs[:300], f"{name}, {decoder}")
+    return different
+
+
+def sprat_texts(program, directory, rows, skip_special_tokens):
+    stream = b"".join(struct.pack(f"<{len(ids) + 1}I", len(ids), *ids) for ids in rows)
+    flag = "--decode" if skip_special_tokens else "--decode-all"
+    done = subprocess.run([program, directory, flag], input=stream, capture_output=True)
+    if done.returncode != 0:
+        raise SystemExit(f"token_ids failed: {done.stderr.decode()}")
+    found, at = [], 0
+    while at < len(done.stdout):
+        (size,) = struct.unpack_from("<I", done.stdout, at)
+        found.append(done.stdout[at + 4:at + 4 + size].decode())  # strict: it must be UTF-8
+        at += 4 + size
+    return found
+
+
+def compare_decoded(program, directory, inputs, name):
+    """As compare(), for ids of the texts, with special tokens, and for ids at random."""
+    reference = Tokenizer.from_file(os.path.join(directory, "tokenizer.json"))
+    reference.no_truncation()
+    reference.no_padding()
+    rng = random.Random(6)
+    rows = [made.ids for made in reference.encode_batch_fast(inputs)]
+    beyond = reference.get_vocab_size() + 3  # ids that stand for nothing are left out
+    rows += [[rng.randrange(beyond) for _ in range(rng.randrange(12))] for _ in range(len(inputs))]
+    different = 0
+    for skip in (True, False):
+        expected = reference.decode_batch(rows, skip_special_tokens=skip)
+        found = sprat_texts(program, directory, rows, skip)
+        assert len(found) == len(rows)
+        for ids, want, got in zip(rows, expected, found):
+            if want != got:
+                different += 1
+                if different <= 5:
+                    print(f"  {name}: {ids[:20]}\n    reference {ascii(want)[:200]}\n    here      {ascii(got)[:200]}")
+    print(f"{name}: {2 * len(rows)} rows of ids, {different} different")
+    return different
+
+
+def decode(program, model):
+    inputs = texts.awkward_strings(8000, seed=7, extra=["don't", "it's", "we've", "do not", "a . b", "x ' y", "[SEP]"])
+    different = compare_decoded(program, model, inputs, "the model's own decoder")
+    with open(os.path.join(model, "tokenizer.json"), encoding="utf-8") as file:
+        base = json.load(file)
+    for changed in components.decoders():
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "tokenizer.json"), "w", encoding="utf-8") as file:
+                json.dump({**base, "decoder": changed}, file)
+            different += compare_decoded(program, directory, inputs[:1000], str(changed))
     return different
 
 
 def main():
     program, suite, model = sys.argv[1:]
     suites = {"characters": characters, "texts": real, "awkward": awkward, "options": options,
-              "components": component_tests}
+              "components": component_tests, "decode": decode}
     sys.exit(1 if suites[suite](program, model) else 0)
 
 
