@@ -1,5 +1,6 @@
-// sprat serve, in a build that has no server.
+// sprat serve, and what asks servers, in a build that has no server.
 #include "cli/options.h"
+#include "cli/remote.h"
 
 namespace sprat::cli {
 
@@ -12,6 +13,12 @@ void AddServe(CLI::App& app, Work& work) {
                    "serve: this build has no server; configure with -DSPRAT_BUILD_SERVER=ON");
     };
   });
+}
+
+Result<FetchVectors> OpenRemote(const RemoteOptions& options) {
+  return Error(ErrorCode::kUnsupported, options.url +
+                                            ": this build has no HTTP client; configure with "
+                                            "-DSPRAT_BUILD_SERVER=ON");
 }
 
 }  // namespace sprat::cli
