@@ -66,8 +66,8 @@ clean:
 	rm -rf build
 
 # The parts of `make test`, each usable alone. The last is the largest and ends with its summary.
-.PHONY: test-tools test-nvcc test-build test-tidy test-asan test-tsan test-kernels test-main
-test: test-tools test-nvcc test-build test-tidy test-asan test-tsan test-kernels test-main
+.PHONY: test-tools test-nvcc test-build test-tidy test-fuzz test-asan test-tsan test-kernels test-main
+test: test-tools test-nvcc test-build test-tidy test-fuzz test-asan test-tsan test-kernels test-main
 
 # Models and Python packages, so that no test needs the network.
 test-tools: $(VENV)/.complete
@@ -96,6 +96,13 @@ test-build:
 test-tidy: test-build
 	$(call step,clang-tidy)
 	@python3 tools/tidy.py build/$(MAIN) --jobs $(JOBS)
+
+# Bodies of requests, for a short time: what hours of it found stays in the unit tests.
+test-fuzz:
+	$(call step,Fuzzing bodies of requests)
+	@cmake --preset fuzz --log-level=WARNING >/dev/null
+	@cmake --build --preset fuzz -j $(JOBS) --target request_fuzz -- --quiet
+	@build/fuzz/bin/request_fuzz -max_total_time=20 -print_final_stats=1 2>&1 | tail -n 12
 
 test-asan:
 	$(call step,Address and undefined-behaviour sanitizers)

@@ -13,6 +13,8 @@ test_packages=(
   "${build_packages[@]}"
   git ccache libgtest-dev libgmock-dev libbenchmark-dev clang-format-14 clang-tidy-14
   python3-venv  # the tests' own Python packages
+  chromium  # the server's page
+  qemu-user  # processors that are older than this one
   wordnet-base fortunes fortunes-min fortunes-de fortunes-ru fortunes-zh  # real texts to tokenize
 )
 
