@@ -16,19 +16,37 @@ struct AttentionArguments {
   bool alone;           // one sequence: its item is known without reading it
 };
 
-// kRows keys (or values) of one head; rows past the sequence become zero.
+// Keys or values of one head, kRows at a time; rows past the sequence become zero. A thread copies
+// a chunk of two rows kRows / 2 apart: both lie alike in panels and in shared memory, so that one
+// place, found once, gives all others.
 template <uint32_t kRows>
-__device__ inline void CopyKeys(const AttentionArguments& a, const AttentionItem& item,
-                                uint32_t column, uint32_t first, uint32_t to) {
+struct HeadCopy {
+  static constexpr uint32_t kStep{kRows / 2};
+  static_assert(kStep % 8 == 0, "the permutations of chunks repeat every eight rows");
+
+  const uint16_t* from;  // keys of this thread's first row
+  size_t to_values;      // from there, elements
+  uint32_t row, place;   // its row; its place in a buffer
+
+  __device__ HeadCopy(const AttentionArguments& a, uint32_t first, uint32_t column)
+      : from(a.qkv +
+             PanelOffset(first + threadIdx.x / 4, kHidden + column + threadIdx.x % 4 * 8, a.rows)),
+        to_values(size_t{kHidden} * a.rows),
+        row(threadIdx.x / 4),
+        place(HeadOffset(threadIdx.x / 4, threadIdx.x % 4)) {}
+
+  // Rows first .. first + kRows of a sequence of `length` to the two buffers.
+  __device__ void Fetch(uint32_t first, uint32_t length, uint32_t keys, uint32_t values) const {
 #pragma unroll
-  for (uint32_t i = threadIdx.x; i < kRows * 4; i += 2 * kRows) {
-    const uint32_t row = i / 4, chunk = i % 4;
-    const bool wanted = first + row < item.length;
-    const uint32_t token = item.first + (wanted ? first + row : 0);
-    CopyAsync(to + HeadOffset(row, chunk), a.qkv + PanelOffset(token, column + 8 * chunk, a.rows),
-              wanted);
+    for (uint32_t i = 0; i < 2; ++i) {
+      const bool wanted = first + row + i * kStep < length;
+      const uint16_t* key = from + size_t{first + i * kStep} * kPanel;
+      CopyAsync(keys + place + HeadOffset(i * kStep, 0), key, wanted);
+      CopyAsync(values + place + HeadOffset(i * kStep, 0), key + to_values, wanted);
+    }
+    CommitCopies();
   }
-}
+};
 
 // Block x has item x / kHeads and head x % kHeads; its warps have 16 queries each, and keys come
 // kRows at a time.
@@ -53,11 +71,10 @@ __global__ void __launch_bounds__(2 * kRows, kBlocksAtOnce) Attention(AttentionA
   const uint32_t column = blockIdx.x % kHeads * kHead;
   const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const uint32_t blocks = (item.length + kRows - 1) / kRows;
+  const HeadCopy<kRows> copy(a, item.first, column);
   const auto fetch = [&](uint32_t block) {
-    CopyKeys<kRows>(a, item, kHidden + column, block * kRows, SharedAddress(shared[block % 2][0]));
-    CopyKeys<kRows>(a, item, 2 * kHidden + column, block * kRows,
-                    SharedAddress(shared[block % 2][1]));
-    CommitCopies();
+    copy.Fetch(block * kRows, item.length, SharedAddress(shared[block % 2][0]),
+               SharedAddress(shared[block % 2][1]));
   };
   fetch(0);
 

@@ -111,11 +111,12 @@ __device__ inline void StoreContext(const Running& running, uint16_t* context, u
     float total = running.total[half];
     total = __fadd_rn(total, __shfl_xor_sync(~0u, total, 1));
     total = __fadd_rn(total, __shfl_xor_sync(~0u, total, 2));
+    const float scale = __fdiv_rn(1.0f, total);
     uint32_t words[kHead / 8];
 #pragma unroll
     for (uint32_t d = 0; d < kHead / 8; ++d) {
-      words[d] = PackHalves(__fdiv_rn(running.sums[d][2 * half], total),
-                            __fdiv_rn(running.sums[d][2 * half + 1], total));
+      words[d] = PackHalves(__fmul_rn(running.sums[d][2 * half], scale),
+                            __fmul_rn(running.sums[d][2 * half + 1], scale));
     }
     TransposeQuad(words);  // now lane q of the quad has the 16 bytes of columns 8q ..
     const uint32_t at = row + 8 * half;

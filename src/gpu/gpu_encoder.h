@@ -43,6 +43,10 @@ class GpuEncoder : public Model {
   // Seconds that the device needs for `batch`, whose sequences are of one length, mean of `repeats`
   // runs one after the other; copying the ids is part of it.
   virtual Result<double> TimeDevice(const TokenBatch& batch, int repeats) = 0;
+
+  // Of it, for a single query, seconds that pooling and normalising add: the mean of `repeats` runs
+  // with them less that of as many without.
+  virtual Result<double> TimePooling(const TokenBatch& batch, int repeats) = 0;
 };
 
 // Packs the weights, copies them to the device and gets everything ready, so that the first query

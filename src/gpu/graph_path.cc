@@ -93,8 +93,8 @@ Result<void> GraphPath::AllocateWorkSpace() {
   const size_t wanted = RowTileOf(Matrix::kDown, 32).SharedBytes(Matrix::kDown);
   tile_rows_ = static_cast<size_t>(shared_bytes) >= wanted ? 32 : 16;
   has_wgmma_ = major == 9 && minor == 0;
-  overlap_ = major >= 9;
-  done = Check(PrepareRowKernels(tile_rows_), "loading the GPU kernels");
+  done = Check(CanOverlap(overlap_), "loading the GPU kernels");
+  if (done.ok()) done = Check(PrepareRowKernels(tile_rows_), "loading the GPU kernels");
   if (done.ok()) done = Check(PrepareQueryAttention(), "loading the GPU kernels");
   if (done.ok() && has_wgmma_) done = Check(PrepareTileKernels(), "loading the GPU kernels");
   if (!done.ok()) return done;
@@ -164,8 +164,10 @@ LaunchContext GraphPath::Context(const Slot& slot, const RequestLayout& layout) 
   return context;
 }
 
-Result<void> GraphPath::LaunchSteps(const LaunchContext& context, Path path) {
-  for (const Step& step : PlanSteps(path, layers_)) {
+Result<void> GraphPath::LaunchSteps(const LaunchContext& context, Path path, size_t left_out) {
+  std::vector<Step> steps = PlanSteps(path, layers_);
+  steps.resize(steps.size() - left_out);
+  for (const Step& step : steps) {
     const cudaError_t status =
         path == Path::kTile ? LaunchTileStep(step, context) : LaunchRowStep(step, context);
     Result<void> launched = Check(status, "launching a GPU kernel");
@@ -176,30 +178,35 @@ Result<void> GraphPath::LaunchSteps(const LaunchContext& context, Path path) {
 
 // A query's kernels read the request where the host wrote it: no copy, and the first kernel hands
 // it on to the others.
+Result<GraphExec> GraphPath::CaptureGraph(uint32_t bucket, size_t left_out) {
+  const RequestLayout layout{.tokens = bucket, .sequences = 1};
+  LaunchContext context = Context(slots_[0], layout);
+  context.buffers.source = slots_[0].request.get();
+  context.items = Items(bucket);
+  Result<void> done = Check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
+                            "capturing a CUDA graph");
+  if (!done.ok()) return std::move(done.error());
+  Result<void> launched =
+      LaunchSteps(context, bucket <= kQueryTokens ? Path::kQuery : Path::kRow, left_out);
+  cudaGraph_t captured = nullptr;
+  done = Check(cudaStreamEndCapture(stream_.get(), &captured), "capturing a CUDA graph");
+  const Graph graph(captured);
+  if (!launched.ok()) return std::move(launched.error());
+  if (!done.ok()) return std::move(done.error());
+  cudaGraphExec_t executable = nullptr;
+  done = Check(cudaGraphInstantiate(&executable, graph.get(), 0), "instantiating a CUDA graph");
+  if (!done.ok()) return std::move(done.error());
+  GraphExec owned(executable);
+  done = Check(cudaGraphUpload(executable, stream_.get()), "uploading a CUDA graph");
+  if (!done.ok()) return std::move(done.error());
+  return owned;
+}
+
 Result<void> GraphPath::CaptureGraphs() {
   for (const uint32_t bucket : kBuckets) {
-    const RequestLayout layout{.tokens = bucket, .sequences = 1};
-    LaunchContext context = Context(slots_[0], layout);
-    context.buffers.source = slots_[0].request.get();
-    context.items = Items(bucket);
-    Result<void> done =
-        Check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
-              "capturing a CUDA graph");
-    if (!done.ok()) return done;
-    const Result<void> launched =
-        LaunchSteps(context, bucket <= kQueryTokens ? Path::kQuery : Path::kRow);
-    cudaGraph_t captured = nullptr;
-    done = Check(cudaStreamEndCapture(stream_.get(), &captured), "capturing a CUDA graph");
-    const Graph graph(captured);
-    if (!launched.ok()) return launched;
-    if (!done.ok()) return done;
-    cudaGraphExec_t executable = nullptr;
-    done = Check(cudaGraphInstantiate(&executable, graph.get(), 0), "instantiating a CUDA graph");
-    if (!done.ok()) return done;
-    GraphExec owned(executable);
-    done = Check(cudaGraphUpload(executable, stream_.get()), "uploading a CUDA graph");
-    if (!done.ok()) return done;
-    graphs_.emplace(bucket, std::move(owned));
+    Result<GraphExec> graph = CaptureGraph(bucket, 0);
+    if (!graph.ok()) return std::move(graph.error());
+    graphs_.emplace(bucket, std::move(graph).value());
   }
   // One run of each path, so that no later call pays for loading code.
   TokenBatch warm_up;
@@ -322,21 +329,15 @@ Result<void> GraphPath::Repeat(const TokenBatch& batch) {
   return {};
 }
 
-Result<double> GraphPath::TimeDevice(const TokenBatch& batch, int repeats) {
-  std::vector<float> out(batch.sequences() * kHidden);
-  Result<void> done = Embed(batch, {}, MatrixView<float>(out.data(), batch.sequences(), kHidden));
-  if (!done.ok()) return std::move(done.error());
-  for (const size_t i : {size_t{0}, pieces_.size() - 1}) {
-    const RequestLayout layout{.tokens = pieces_[i].tokens, .sequences = pieces_[i].sequences()};
-    if (IsQuery(batch, pieces_[0])) break;
-    WriteRequest(batch, pieces_[i], {kHidden, true}, layout,
-                 {slots_[i == 0 ? 0 : 1].request.get(), layout.Bytes()});
-  }
+// Of `repeats` times `enqueue`, one after the other, by the device's clock.
+template <typename Call>
+Result<double> GraphPath::MeanSeconds(int repeats, const Call& enqueue) {
   Result<Event> begin = CreateEvent(), end = CreateEvent();
   if (!begin.ok()) return std::move(begin.error());
   if (!end.ok()) return std::move(end.error());
-  done = Check(cudaEventRecord(begin.value().get(), stream_.get()), "recording a CUDA event");
-  for (int i = 0; i < repeats && done.ok(); ++i) done = Repeat(batch);
+  Result<void> done =
+      Check(cudaEventRecord(begin.value().get(), stream_.get()), "recording a CUDA event");
+  for (int i = 0; i < repeats && done.ok(); ++i) done = enqueue();
   if (done.ok()) {
     done = Check(cudaEventRecord(end.value().get(), stream_.get()), "recording a CUDA event");
   }
@@ -349,6 +350,39 @@ Result<double> GraphPath::TimeDevice(const TokenBatch& batch, int repeats) {
   }
   if (!done.ok()) return std::move(done.error());
   return milliseconds / 1000.0 / repeats;
+}
+
+Result<double> GraphPath::TimeDevice(const TokenBatch& batch, int repeats) {
+  std::vector<float> out(batch.sequences() * kHidden);
+  Result<void> done = Embed(batch, {}, MatrixView<float>(out.data(), batch.sequences(), kHidden));
+  if (!done.ok()) return std::move(done.error());
+  for (const size_t i : {size_t{0}, pieces_.size() - 1}) {
+    const RequestLayout layout{.tokens = pieces_[i].tokens, .sequences = pieces_[i].sequences()};
+    if (IsQuery(batch, pieces_[0])) break;
+    WriteRequest(batch, pieces_[i], {kHidden, true}, layout,
+                 {slots_[i == 0 ? 0 : 1].request.get(), layout.Bytes()});
+  }
+  return MeanSeconds(repeats, [&] { return Repeat(batch); });
+}
+
+Result<double> GraphPath::TimePooling(const TokenBatch& batch, int repeats) {
+  std::vector<float> out(batch.sequences() * kHidden);
+  Result<void> done = Embed(batch, {}, MatrixView<float>(out.data(), batch.sequences(), kHidden));
+  if (!done.ok()) return std::move(done.error());
+  if (!IsQuery(batch, pieces_[0])) return Error(ErrorCode::kInvalidArgument, "not a single query");
+  const uint32_t bucket = GraphBucket(pieces_[0].tokens);
+  Result<GraphExec> without = CaptureGraph(bucket, 1);
+  if (!without.ok()) return std::move(without.error());
+  double seconds[2] = {};
+  const cudaGraphExec_t graphs[] = {graphs_.at(bucket).get(), without.value().get()};
+  for (size_t i = 0; i < 2; ++i) {
+    Result<double> mean = MeanSeconds(repeats, [&] {
+      return Check(cudaGraphLaunch(graphs[i], stream_.get()), "launching a CUDA graph");
+    });
+    if (!mean.ok()) return mean;
+    seconds[i] = mean.value();
+  }
+  return std::max(0.0, seconds[0] - seconds[1]);
 }
 
 Result<QueryTimes> GraphPath::TimeQuery(const TokenBatch& batch, int repeats) {

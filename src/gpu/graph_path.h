@@ -27,6 +27,7 @@ class GraphPath final : public GpuEncoder {
                      MatrixView<float> out) override;
   Result<QueryTimes> TimeQuery(const TokenBatch& batch, int repeats) override;
   Result<double> TimeDevice(const TokenBatch& batch, int repeats) override;
+  Result<double> TimePooling(const TokenBatch& batch, int repeats) override;
 
   size_t dimensions() const override { return kHidden; }
   size_t vocabulary_rows() const override { return weights_layout_.vocabulary; }
@@ -50,11 +51,15 @@ class GraphPath final : public GpuEncoder {
   GraphPath(const EncoderConfig& config, const GpuOptions& options);
   Result<void> LoadWeights(const EncoderConfig& config, const ReadTensor& read);
   Result<void> AllocateWorkSpace();
+  // The graph of a bucket, without its last `left_out` kernels.
+  Result<GraphExec> CaptureGraph(uint32_t bucket, size_t left_out);
   Result<void> CaptureGraphs();
   Result<void> CheckBatch(const TokenBatch& batch, MatrixView<float> out) const;
   bool IsQuery(const TokenBatch& batch, const Piece& piece) const;
   LaunchContext Context(const Slot& slot, const RequestLayout& layout) const;
-  Result<void> LaunchSteps(const LaunchContext& context, Path path);
+  Result<void> LaunchSteps(const LaunchContext& context, Path path, size_t left_out = 0);
+  template <typename Call>
+  Result<double> MeanSeconds(int repeats, const Call& enqueue);
   // Writes the request and enqueues everything up to the slot's event.
   Result<void> Enqueue(const TokenBatch& batch, const Piece& piece, const ResultForm& form,
                        Slot& slot);

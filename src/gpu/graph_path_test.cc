@@ -17,6 +17,7 @@
 #include <random>
 #include <string>
 
+#include "gpu/cases_for_test.h"
 #include "gpu/golden_for_test.h"
 #include "gpu/graph_path.h"
 #include "gpu/model_file_for_test.h"
@@ -29,18 +30,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr uint32_t kVocabulary{1000};
 constexpr uint32_t kLongest{512};
-
-struct Failure {
-  std::string why;
-};
-void Expect(bool condition, const std::string& why) {
-  if (!condition) throw Failure{why};
-}
-template <typename T>
-T Value(Result<T> result) {
-  if (!result.ok()) throw Failure{result.error().message()};
-  return std::move(result).value();
-}
 
 using Vectors = std::vector<float>;
 
@@ -377,7 +366,7 @@ int RunBatch(const std::string& directory, size_t sequences, size_t tokens) {
 }
 
 int RunCases(const std::string& model, const std::string& golden) {
-  std::vector<std::pair<const char*, std::function<std::string()>>> cases = {
+  std::vector<Case> cases = {
       {"agrees with the twin", AgreesWithTheTwin},
       {"the batch does not change the bits", TheBatchDoesNotChangeTheBits},
       {"every length has the same bits on both paths", EveryLengthHasTheSameBitsOnBothPaths},
@@ -391,23 +380,7 @@ int RunCases(const std::string& model, const std::string& golden) {
     cases.emplace_back("agrees with the golden vectors",
                        [&] { return AgreesWithTheGoldenVectors(model, golden); });
   }
-  int failed = 0;
-  for (const auto& [name, run] : cases) {
-    const Clock::time_point start = Clock::now();
-    std::string line;
-    bool ok = true;
-    try {
-      line = run();
-    } catch (const Failure& failure) {
-      ok = false;
-      line = failure.why;
-    }
-    failed += !ok;
-    fmt::print("{} {}: {} ({:.1f} s)\n", ok ? "ok    " : "FAILED", name, line,
-               std::chrono::duration<double>(Clock::now() - start).count());
-    std::fflush(stdout);
-  }
-  return failed == 0 ? 0 : 1;
+  return RunAll(cases);
 }
 
 }  // namespace

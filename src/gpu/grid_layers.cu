@@ -361,7 +361,7 @@ cudaError_t PrepareLayers(int device) {
   cudaError_t status = cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device);
   if (status != cudaSuccess) return status;
   const uint32_t wanted = SharedBytes(kMostTiles);
-  if (major < 9 || cooperative == 0 || static_cast<uint32_t>(blocks) < kBlocks ||
+  if (major != 9 || cooperative == 0 || static_cast<uint32_t>(blocks) < kBlocks ||
       static_cast<uint32_t>(shared_bytes) < wanted) {
     return cudaErrorNotSupported;
   }

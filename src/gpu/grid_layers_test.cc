@@ -16,6 +16,7 @@
 #include <functional>
 #include <string>
 
+#include "gpu/cases_for_test.h"
 #include "gpu/device.h"
 #include "gpu/golden_for_test.h"
 #include "gpu/gpu_encoder.h"
@@ -31,21 +32,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr uint32_t kVocabulary{1000};
 
-struct Failure {
-  std::string why;
-};
-void Expect(bool condition, const std::string& why) {
-  if (!condition) throw Failure{why};
-}
-void Expect(const Result<void>& done) {
-  if (!done.ok()) throw Failure{done.error().message()};
-}
-template <typename T>
-T Value(Result<T> result) {
-  if (!result.ok()) throw Failure{result.error().message()};
-  return std::move(result).value();
-}
-
 // The layers of one model on the device.
 class Runner {
  public:
@@ -55,8 +41,8 @@ class Runner {
         weights_(Value(AllocateDevice(weights.size()))),
         failure_(Value(AllocateDevice(sizeof(uint32_t)))),
         stream_(Value(CreateStream())) {
-    Expect(Check(cudaMemcpy(weights_.get(), weights.data(), weights.size(), cudaMemcpyHostToDevice),
-                 "copying weights"));
+    Done(Check(cudaMemcpy(weights_.get(), weights.data(), weights.size(), cudaMemcpyHostToDevice),
+               "copying weights"));
   }
 
   // From here on every launch starts with kX of layer 0 of `input`.
@@ -65,8 +51,8 @@ class Runner {
     words_ = input.words().size();
     exchange_ = Value(AllocateDevice(2 * Bytes()));
     for (uint32_t copy = 0; copy < 2; ++copy) {
-      Expect(Check(cudaMemcpy(Copy(copy), input.words().data(), Bytes(), cudaMemcpyHostToDevice),
-                   "copying the input"));
+      Done(Check(cudaMemcpy(Copy(copy), input.words().data(), Bytes(), cudaMemcpyHostToDevice),
+                 "copying the input"));
     }
     parity_ = 0;
   }
@@ -79,21 +65,21 @@ class Runner {
                                   .tokens = tokens_,
                                   .layers = layers,
                                   .eps = eps_};
-    Expect(Check(LaunchLayers(arguments, stream_.get()), "launching the layers"));
+    Done(Check(LaunchLayers(arguments, stream_.get()), "launching the layers"));
     parity_ = 1 - parity_;
   }
   // What the last launch exchanged; 0, or who waited in vain.
   uint32_t Finish(ExchangeMemory& out) {
-    Expect(Check(cudaStreamSynchronize(stream_.get()), "waiting for the device"));
+    Done(Check(cudaStreamSynchronize(stream_.get()), "waiting for the device"));
     uint32_t failure = 0;
-    Expect(Check(cudaMemcpy(&failure, failure_.get(), sizeof failure, cudaMemcpyDeviceToHost),
-                 "copying the failure"));
-    Expect(Check(cudaMemcpy(out.words().data(), Copy(1 - parity_), Bytes(), cudaMemcpyDeviceToHost),
-                 "copying exchanges"));
+    Done(Check(cudaMemcpy(&failure, failure_.get(), sizeof failure, cudaMemcpyDeviceToHost),
+               "copying the failure"));
+    Done(Check(cudaMemcpy(out.words().data(), Copy(1 - parity_), Bytes(), cudaMemcpyDeviceToHost),
+               "copying exchanges"));
     return failure;
   }
   void ClearFailure() {
-    Expect(Check(cudaMemset(failure_.get(), 0, sizeof(uint32_t)), "clearing the failure"));
+    Done(Check(cudaMemset(failure_.get(), 0, sizeof(uint32_t)), "clearing the failure"));
   }
   cudaStream_t stream() const { return stream_.get(); }
 
@@ -256,12 +242,12 @@ double DeviceMicroseconds(Runner& runner, uint32_t layers) {
   std::vector<double> times;
   for (int round = 0; round < 7; ++round) {
     constexpr int kLaunches{200};
-    Expect(Check(cudaEventRecord(begin.get(), runner.stream()), "recording an event"));
+    Done(Check(cudaEventRecord(begin.get(), runner.stream()), "recording an event"));
     for (int i = 0; i < kLaunches; ++i) runner.Launch(layers);
-    Expect(Check(cudaEventRecord(end.get(), runner.stream()), "recording an event"));
-    Expect(Check(cudaEventSynchronize(end.get()), "waiting for the device"));
+    Done(Check(cudaEventRecord(end.get(), runner.stream()), "recording an event"));
+    Done(Check(cudaEventSynchronize(end.get()), "waiting for the device"));
     float milliseconds = 0;
-    Expect(Check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "reading an event"));
+    Done(Check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "reading an event"));
     times.push_back(1000.0 * static_cast<double>(milliseconds) / kLaunches);
   }
   return Median(times);
@@ -303,7 +289,7 @@ int Sanitize() {
 
 int RunCases(const std::string& directory, const std::string& golden) {
   const Loaded random = LoadRandom(6);
-  std::vector<std::pair<const char*, std::function<std::string()>>> cases = {
+  std::vector<Case> cases = {
       {"one layer agrees with the twin",
        [] {
          return CompareWithTheTwin(LoadRandom(1), {1, 5, 8, 9, 16}, 1e-3);
@@ -322,23 +308,7 @@ int RunCases(const std::string& directory, const std::string& golden) {
       return AgreesWithTheGoldenVectors(LoadDirectory(directory), golden);
     });
   }
-  int failed = 0;
-  for (const auto& [name, run] : cases) {
-    const Clock::time_point start = Clock::now();
-    std::string line;
-    bool ok = true;
-    try {
-      line = run();
-    } catch (const Failure& failure) {
-      ok = false;
-      line = failure.why;
-    }
-    failed += !ok;
-    fmt::print("{} {}: {} ({:.1f} s)\n", ok ? "ok    " : "FAILED", name, line,
-               std::chrono::duration<double>(Clock::now() - start).count());
-    std::fflush(stdout);
-  }
-  return failed == 0 ? 0 : 1;
+  return RunAll(cases);
 }
 
 }  // namespace
@@ -368,7 +338,7 @@ int main(int argc, char** argv) {
   try {
     if (sanitize) return grid::Sanitize();
     return bench ? grid::Bench(grid::LoadDirectory(model)) : grid::RunCases(model, golden);
-  } catch (const grid::Failure& failure) {
+  } catch (const Failure& failure) {
     fmt::print("FAILED {}\n", failure.why);
     return 1;
   }

@@ -16,6 +16,8 @@ namespace sprat::gpu {
 // fetch what no kernel writes (weights) and then wait. Every block of every kernel waits for the
 // whole previous kernel, also if it has nothing to do: so "the previous kernel is done" implies
 // that all before it are.
+// A kernel that lets the next start only after its own wait tells it more: that all but
+// itself are done.
 __device__ inline void LetNextStart(bool now = true) {
 #if __CUDA_ARCH__ >= 900
   if (now) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

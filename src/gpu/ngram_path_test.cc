@@ -431,8 +431,6 @@ int Bench() {
   return 0;
 }
 
-using Case = std::pair<std::string, std::function<std::string()>>;
-
 int RunCases(bool quick) {
   const std::vector<Case> few = {{"every kernel, quickly", EveryKernelQuickly}};
   const std::vector<Case> all = {
@@ -446,23 +444,7 @@ int RunCases(bool quick) {
       {"Flash-Lite, bf16", [] { return FlashLite(false); }},
       {"Flash-Lite, fp8", [] { return FlashLite(true); }},
   };
-  int failed = 0;
-  for (const auto& [name, run] : quick ? few : all) {
-    const Clock::time_point start = Clock::now();
-    std::string line;
-    bool ok = true;
-    try {
-      line = run();
-    } catch (const Failure& failure) {
-      ok = false;
-      line = failure.why;
-    }
-    failed += !ok;
-    fmt::print("{} {}: {} ({:.1f} s)\n", ok ? "ok    " : "FAILED", name, line,
-               std::chrono::duration<double>(Clock::now() - start).count());
-    std::fflush(stdout);
-  }
-  return failed == 0 ? 0 : 1;
+  return RunAll(quick ? few : all);
 }
 
 }  // namespace

@@ -264,94 +264,6 @@ __global__ void __launch_bounds__(kRowThreads) RowLinear(LinearArguments a) {
   }
 }
 
-// --- Pooling -------------------------------------------------------------------------------------
-
-struct PoolArguments {
-  const std::byte* request;
-  size_t offsets_at;
-  const float* rows_in;  // `sum` before the last LayerNorm, or `state`
-  const float* norm;
-  float* result;
-  Pooling pooling;
-  float eps;
-  bool early;
-};
-
-// The weight of token t of S in the pooled sum, and what the sum is divided by
-// (sentence_transformers.models.Pooling).
-__device__ inline float TokenWeight(Pooling pooling, uint32_t t, uint32_t length) {
-  if (pooling == Pooling::kCls) return t == 0 ? 1.0f : 0.0f;
-  if (pooling == Pooling::kLastToken) return t + 1 == length ? 1.0f : 0.0f;
-  return pooling == Pooling::kWeightedMean ? static_cast<float>(t + 1) : 1.0f;
-}
-__device__ inline float Divisor(Pooling pooling, uint32_t length) {
-  const float n = static_cast<float>(length);
-  if (pooling == Pooling::kMean) return n;
-  if (pooling == Pooling::kMeanSqrtLen) return __fsqrt_rn(n);
-  return pooling == Pooling::kWeightedMean ? n * (n + 1) / 2 : 1.0f;
-}
-
-// Sum over the block's columns in a fixed order; every thread gets it.
-__device__ inline float SumOverBlock(float value, float* shared) {
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) {
-    value = __fadd_rn(value, __shfl_xor_sync(~0u, value, mask));
-  }
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
-  __syncthreads();
-  float sum = 0.0f;
-  for (uint32_t i = 0; i < kHidden / 32; ++i) sum = __fadd_rn(sum, shared[i]);
-  return sum;
-}
-
-// A block a sequence, a thread a column; tokens are added in their order.
-template <bool kNorm>
-__global__ void __launch_bounds__(kHidden) Pool(PoolArguments a) {
-  __shared__ float2 statistics[kNorm ? kPositions : 1];  // scale and shift of each token
-  __shared__ float partial[kHidden / 32];
-  LetNextStart(a.early);
-  WaitForPrevious();
-  LetNextStart(!a.early);
-  const RequestHeader& header = *reinterpret_cast<const RequestHeader*>(a.request);
-  if (blockIdx.x >= __ldcg(&header.sequences)) return;
-  const uint32_t* offsets = reinterpret_cast<const uint32_t*>(a.request + a.offsets_at);
-  const uint32_t first = __ldcg(offsets + blockIdx.x);
-  const uint32_t length = __ldcg(offsets + blockIdx.x + 1) - first;
-  const float* rows = a.rows_in + size_t{first} * kHidden;
-  const uint32_t column = threadIdx.x;
-  float gamma = 1.0f, beta = 0.0f;
-  if (kNorm) {
-    gamma = __ldg(a.norm + column);
-    beta = __ldg(a.norm + kHidden + column);
-    const uint32_t lane = threadIdx.x % kNormLanes;
-    for (uint32_t t0 = 0; t0 < length; t0 += kHidden / kNormLanes) {  // all threads go round alike
-      const uint32_t t = t0 + threadIdx.x / kNormLanes;
-      float2 v[kNormPairs];
-      LoadNormLane(v, rows + size_t{min(t, length - 1)} * kHidden, lane);
-      const float2 scale_shift = NormStatistics(v, a.eps);
-      if (lane == 0 && t < length) statistics[t] = scale_shift;
-    }
-    __syncthreads();
-  }
-  const bool largest = a.pooling == Pooling::kMax;
-  float pooled = largest ? -INFINITY : 0.0f;
-#pragma unroll(kNorm ? 8 : 32)
-  for (uint32_t t = 0; t < length; ++t) {
-    float value = __ldcg(kNorm ? rows + size_t{t} * kHidden + column
-                               : a.rows_in + StateOffset(first + t, column));
-    if (kNorm) value = Normalised(value, statistics[t], gamma, beta);
-    pooled = largest ? fmaxf(pooled, value)
-                     : __fmaf_rn(TokenWeight(a.pooling, t, length), value, pooled);
-  }
-  if (!largest) pooled = __fdiv_rn(pooled, Divisor(a.pooling, length));
-  const bool wanted = column < __ldcg(&header.columns);
-  if (__ldcg(&header.normalize) != 0) {
-    const float squares = SumOverBlock(wanted ? __fmul_rn(pooled, pooled) : 0.0f, partial);
-    pooled = __fdiv_rn(pooled, fmaxf(__fsqrt_rn(squares), 1e-12f));
-  }
-  if (wanted) a.result[size_t{blockIdx.x} * kHidden + column] = pooled;
-}
-
 // --- Launches ------------------------------------------------------------------------------------
 
 const uint16_t* Halves(const std::byte* p) { return reinterpret_cast<const uint16_t*>(p); }
@@ -409,20 +321,6 @@ cudaError_t LaunchLinear(const Step& step, const LaunchContext& c, uint16_t* to)
       c.stream, arguments);
 }
 
-template <bool kNorm>
-cudaError_t LaunchPooling(const Step& step, const LaunchContext& c) {
-  const PoolArguments arguments{.request = c.buffers.request,
-                                .offsets_at = c.request.OffsetsAt(),
-                                .rows_in = kNorm ? c.buffers.sum : c.buffers.state,
-                                .norm = Floats(c.buffers.weights + c.weights.NormAt(step.norm)),
-                                .result = c.buffers.result,
-                                .pooling = c.pooling,
-                                .eps = c.eps,
-                                .early = c.early};
-  return Launch(Pool<kNorm>, {.grid = dim3(c.sequences), .threads = kHidden, .overlap = c.overlap},
-                c.stream, arguments);
-}
-
 template <Matrix kMatrix, uint32_t kTokens, bool kNorm, Output kOutput>
 cudaError_t AllowShared() {
   return cudaFuncSetAttribute(RowLinear<kMatrix, kTokens, kNorm, kOutput>,
@@ -448,10 +346,6 @@ cudaError_t LaunchEmbedNorm(const Step& step, const LaunchContext& context) {
   return LaunchEmbedding<true>(step, context);
 }
 
-cudaError_t LaunchPool(const Step& step, const LaunchContext& context) {
-  return LaunchPooling<false>(step, context);
-}
-
 cudaError_t LaunchRowStep(const Step& step, const LaunchContext& context) {
   switch (step.operation) {
     case Operation::kEmbed:
@@ -470,10 +364,17 @@ cudaError_t LaunchRowStep(const Step& step, const LaunchContext& context) {
       }
       return LaunchLinear<Matrix::kDown, false, Output::kResidual>(step, context, nullptr);
     case Operation::kNormPool:
-      return LaunchPooling<true>(step, context);
+      return LaunchNormPool(step, context);
     default:
       return cudaErrorInvalidValue;
   }
+}
+
+cudaError_t CanOverlap(bool& can) {
+  cudaFuncAttributes attributes = {};
+  const cudaError_t status = cudaFuncGetAttributes(&attributes, Embed<true>);
+  can = status == cudaSuccess && attributes.ptxVersion >= 90;
+  return status;
 }
 
 cudaError_t PrepareRowKernels(uint32_t tile_rows) {

@@ -47,9 +47,17 @@ struct LaunchContext {
 // Enqueues one step of the row path, kAttention included.
 cudaError_t LaunchRowStep(const Step& step, const LaunchContext& context);
 
-// kEmbedNorm and kPool of the tile path.
+// kEmbedNorm of the tile path.
 cudaError_t LaunchEmbedNorm(const Step& step, const LaunchContext& context);
+
+// pooling.cu: kNormPool of the row path, kPool of the tile path.
+cudaError_t LaunchNormPool(const Step& step, const LaunchContext& context);
 cudaError_t LaunchPool(const Step& step, const LaunchContext& context);
+
+// Whether LaunchContext::overlap may be set: whether the code that the runtime chose for this
+// device waits for the kernel before it. That for compute capability 8.0 does not, and a GPU that
+// came after this build gets that one, from PTX, whatever its own capability.
+cudaError_t CanOverlap(bool& can);
 
 // Once a device: lets the kernels have the shared memory they need, and loads them.
 cudaError_t PrepareRowKernels(uint32_t tile_rows);

@@ -47,6 +47,13 @@ struct LinearShared {
 };
 static_assert(LinearShared::kBytes <= 227 * 1024);
 
+// The n-th tile in order of execution. The up projection goes from right to left: what it writes
+// last is what the down projection reads first, and is then still in L2.
+template <Matrix kMatrix>
+__device__ constexpr uint32_t TileInOrder(uint32_t n) {
+  return kMatrix == Matrix::kUp ? Rows(kMatrix) / kTileColumns - 1 - n : n;
+}
+
 // Each block of the cluster brings half of every weight tile to both.
 template <Matrix kMatrix>
 __device__ inline void CopyLinear(const TileArguments& a, uint32_t shared) {
@@ -56,7 +63,7 @@ __device__ inline void CopyLinear(const TileArguments& a, uint32_t shared) {
     WaitBarrier(shared + S::kEmpty + 8 * ring.slot, ring.phase ^ 1);
     const uint32_t full = shared + S::kFull + 8 * ring.slot;
     ArriveExpecting(full, kPanelBytes);
-    const size_t row = size_t{panel} * Rows(kMatrix) + tile * kTileColumns;
+    const size_t row = size_t{panel} * Rows(kMatrix) + TileInOrder<kMatrix>(tile) * kTileColumns;
     CopyBulkToBoth(shared + S::kWeights + ring.slot * kPanelBytes + rank * (kPanelBytes / 2),
                    a.weights + row * kPanel + rank * (kPanelBytes / 4), kPanelBytes / 2, full);
     ring.Next();
@@ -124,7 +131,8 @@ __device__ inline void ComputeLinear(const TileArguments& a, uint32_t shared) {
     float sums[2][64];
 #pragma unroll
     for (uint32_t j = 0; j < 16; ++j) {
-      const float2 bias = LoadConstant(a.bias + tile * kTileColumns + 8 * j + lane % 4 * 2);
+      const float2 bias =
+          LoadConstant(a.bias + TileInOrder<kMatrix>(tile) * kTileColumns + 8 * j + lane % 4 * 2);
 #pragma unroll
       for (uint32_t e = 0; e < 4; ++e) {
         sums[0][4 * j + e] = sums[1][4 * j + e] = e % 2 == 0 ? bias.x : bias.y;
@@ -159,7 +167,7 @@ __device__ inline void ComputeLinear(const TileArguments& a, uint32_t shared) {
     SyncThreads(4 + group, kWarpgroup);
     if (stores) {
       for (uint32_t p = 0; p < kTileColumns / kPanel; ++p) {
-        const size_t panel = tile * (kTileColumns / kPanel) + p;
+        const size_t panel = TileInOrder<kMatrix>(tile) * (kTileColumns / kPanel) + p;
         StoreBulk(a.to + (panel * a.rows + blockIdx.x * kTileTokens) * kPanel,
                   staged + p * kPanelBytes, kPanelBytes);
       }
@@ -174,7 +182,6 @@ __global__ void __launch_bounds__(kTileThreads, 1) TileLinear(TileArguments a) {
   using S = LinearShared;
   extern __shared__ __align__(1024) std::byte memory[];
   const uint32_t shared = SharedAddress(memory);
-  LetNextStart();
   if (threadIdx.x == 0) {
     for (uint32_t i = 0; i < kPanels; ++i) InitBarrier(shared + S::kTokensFull + 8 * i, 1);
     for (uint32_t i = 0; i < kLinearSlots; ++i) {
@@ -190,6 +197,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) TileLinear(TileArguments a) {
   } else {
     TakeRegisters<kComputeRegisters>();
     WaitForPrevious();
+    LetNextStart();  // not earlier: ComputeNorm reads what kernels before this one's previous wrote
     ComputeLinear<kMatrix, kGelu>(a, shared);
   }
   SyncCluster();  // the other block may still write here
@@ -237,40 +245,9 @@ __device__ inline void CopyNorm(const TileArguments& a, uint32_t shared) {
   }
 }
 
-// The sums of a thread over its two rows: sums[n][4j + e], columns 192n + 8j + ...
-using RowSums = float[2][96];
+// The thread's pair of columns 192n + 8j + ...
 __device__ inline float2 ColumnPair(const float* values, uint32_t n, uint32_t j) {
   return LoadConstant(values + 192 * n + 8 * j + threadIdx.x % 4 * 2);
-}
-
-// Sums of one of the two rows in the order of plan.h: lane sums over groups of kNormPairs tiles of
-// eight columns, groups pairwise, then the quad.
-template <typename Term>
-__device__ inline float SumOfRow(Term term) {
-  float group[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-  for (uint32_t tile = 0; tile < kHidden / 8; ++tile) {
-    group[tile / kNormPairs] = term(group[tile / kNormPairs], tile / 24, tile % 24);
-  }
-  float sum = __fadd_rn(__fadd_rn(group[0], group[1]), __fadd_rn(group[2], group[3]));
-  sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, 1));
-  return __fadd_rn(sum, __shfl_xor_sync(~0u, sum, 2));
-}
-
-// Scale and shift of the thread's first or second row.
-__device__ inline float2 StatisticsOf(const RowSums& sums, uint32_t row, float eps) {
-  const float mean = __fmul_rn(SumOfRow([&](float sum, uint32_t n, uint32_t j) {
-                                 return __fadd_rn(__fadd_rn(sum, sums[n][4 * j + 2 * row]),
-                                                  sums[n][4 * j + 2 * row + 1]);
-                               }),
-                               1.0f / kHidden);
-  const float squares = SumOfRow([&](float sum, uint32_t n, uint32_t j) {
-    const float x = __fsub_rn(sums[n][4 * j + 2 * row], mean);
-    const float y = __fsub_rn(sums[n][4 * j + 2 * row + 1], mean);
-    return __fmaf_rn(y, y, __fmaf_rn(x, x, sum));
-  });
-  const float scale = NormScale(squares, eps);
-  return make_float2(scale, __fmul_rn(-mean, scale));
 }
 
 // LayerNorm of a warp's 16 rows to `state` and, as an operand, to `to`. The sums go through the
@@ -288,6 +265,12 @@ __device__ inline void StoreNormalised(const TileArguments& a, const RowSums& su
   }
 #pragma unroll 1
   for (uint32_t panel = 0; panel < kHidden / kPanel; ++panel) {
+    float2 gamma[kPanelTiles], beta[kPanelTiles];
+#pragma unroll
+    for (uint32_t j = 0; j < kPanelTiles; ++j) {  // all on their way before the first is needed
+      gamma[j] = ColumnPair(a.norm, 0, panel * kPanelTiles + j);
+      beta[j] = ColumnPair(a.norm + kHidden, 0, panel * kPanelTiles + j);
+    }
     float4 v[kPanelTiles];
 #pragma unroll
     for (uint32_t j = 0; j < kPanelTiles; ++j) {
@@ -298,12 +281,10 @@ __device__ inline void StoreNormalised(const TileArguments& a, const RowSums& su
 #pragma unroll
     for (uint32_t j = 0; j < kPanelTiles; ++j) {
       const uint32_t tile = panel * kPanelTiles + j;
-      const float2 gamma = ColumnPair(a.norm, 0, tile);
-      const float2 beta = ColumnPair(a.norm + kHidden, 0, tile);
-      v[j].x = Normalised(v[j].x, upper, gamma.x, beta.x);
-      v[j].y = Normalised(v[j].y, upper, gamma.y, beta.y);
-      v[j].z = Normalised(v[j].z, lower, gamma.x, beta.x);
-      v[j].w = Normalised(v[j].w, lower, gamma.y, beta.y);
+      v[j].x = Normalised(v[j].x, upper, gamma[j].x, beta[j].x);
+      v[j].y = Normalised(v[j].y, upper, gamma[j].y, beta[j].y);
+      v[j].z = Normalised(v[j].z, lower, gamma[j].x, beta[j].x);
+      v[j].w = Normalised(v[j].w, lower, gamma[j].y, beta[j].y);
       *reinterpret_cast<float4*>(state + 128 * tile) = v[j];
       StoreShared(StagedTile(pair, j, 0), PackHalves(v[j].x, v[j].y));
       StoreShared(StagedTile(pair, j, 0) + kEightRows, PackHalves(v[j].z, v[j].w));
@@ -326,6 +307,8 @@ __device__ inline void ComputeNorm(const TileArguments& a, uint32_t shared) {
   const uint32_t warp = threadIdx.x % kWarpgroup / 32, lane = threadIdx.x % 32;
   const uint32_t row0 = blockIdx.x * kTileTokens + 64 * group;
   float* state = a.state + StateOffset(row0 + 16 * warp, 0) + 4 * lane;
+  // The state comes from two kernels back or further, and the kernel before this one lets it start
+  // only when those are done: so it is read without waiting.
   RowSums sums;
 #pragma unroll
   for (uint32_t n = 0; n < 2; ++n) {
@@ -350,6 +333,7 @@ __device__ inline void ComputeNorm(const TileArguments& a, uint32_t shared) {
       }
     }
   }
+  WaitForPrevious();  // whose readers of what is written below must be done
   Ring<kNormSlots> ring;
   uint32_t before = 0;
   const uint32_t peer = threadIdx.x % kWarpgroup;
@@ -397,7 +381,6 @@ __global__ void __launch_bounds__(kTileThreads, 1) TileLinearNorm(TileArguments 
     if (threadIdx.x == 0) CopyNorm<kMatrix>(a, shared);
   } else {
     TakeRegisters<kComputeRegisters>();
-    WaitForPrevious();
     ComputeNorm<kMatrix>(a, shared);
   }
   SyncCluster();  // the other block may still write here

@@ -208,6 +208,40 @@ __device__ inline void Wgmma(float (&d)[96], uint64_t a, uint64_t b) {
       : "l"(a), "l"(b));
 }
 
+// --- Rows in accumulators ------------------------------------------------------------------------
+// The sums of a thread over its two rows: sums[n][4j + e], columns 192n + 8j + ...
+using RowSums = float[2][96];
+
+// Sums of one of the two rows in the order of plan.h: lane sums over groups of kNormPairs tiles of
+// eight columns, groups pairwise, then the quad.
+template <typename Term>
+__device__ inline float SumOfRow(Term term) {
+  float group[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (uint32_t tile = 0; tile < kHidden / 8; ++tile) {
+    group[tile / kNormPairs] = term(group[tile / kNormPairs], tile / 24, tile % 24);
+  }
+  float sum = __fadd_rn(__fadd_rn(group[0], group[1]), __fadd_rn(group[2], group[3]));
+  sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, 1));
+  return __fadd_rn(sum, __shfl_xor_sync(~0u, sum, 2));
+}
+
+// Scale and shift of the thread's first or second row.
+__device__ inline float2 StatisticsOf(const RowSums& sums, uint32_t row, float eps) {
+  const float mean = __fmul_rn(SumOfRow([&](float sum, uint32_t n, uint32_t j) {
+                                 return __fadd_rn(__fadd_rn(sum, sums[n][4 * j + 2 * row]),
+                                                  sums[n][4 * j + 2 * row + 1]);
+                               }),
+                               1.0f / kHidden);
+  const float squares = SumOfRow([&](float sum, uint32_t n, uint32_t j) {
+    const float x = __fsub_rn(sums[n][4 * j + 2 * row], mean);
+    const float y = __fsub_rn(sums[n][4 * j + 2 * row + 1], mean);
+    return __fmaf_rn(y, y, __fmaf_rn(x, x, sum));
+  });
+  const float scale = NormScale(squares, eps);
+  return make_float2(scale, __fmul_rn(-mean, scale));
+}
+
 // --- Shared memory -------------------------------------------------------------------------------
 // The ring of weight tiles in shared memory: slot and phase of the n-th use.
 template <uint32_t kSlots>
