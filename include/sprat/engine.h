@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,13 @@
 #include "sprat/submit.h"
 
 namespace sprat {
+
+// A batch that the CPU answered because the GPU was lost.
+struct Fallback {
+  size_t texts = 0;
+  bool first = false;    // the batch that met the loss
+  std::string_view why;  // the GPU's error
+};
 
 // How a model is opened. What is left empty is what the model's own files say.
 struct EngineOptions {
@@ -35,6 +43,10 @@ struct EngineOptions {
   // f16, so that its vectors differ in the last digits, and is used only where it is asked for by
   // name.
   std::string device = "auto";
+  // What a GPU that is lost means. Not set: calls fail with kDevice. Set: the CPU answers instead,
+  // this batch and all later ones, and each is reported, because its vectors differ in the last
+  // digits. Called from the thread that computes; must not call the engine.
+  std::function<void(const Fallback&)> on_fallback = nullptr;
 };
 
 // How one call's texts become vectors.
@@ -94,13 +106,14 @@ struct EngineInfo {
 // Where the time of one text goes, in microseconds. What happens inside another stage is 0 here.
 struct QueryStages {
   double tokenize = 0;
-  double copy_in = 0;  // ids to where the device reads them
-  double enqueue = 0;  // until the call that launches the work has returned
-  double forward = 0;  // the model, pooling and normalising included. A GPU's: first kernel to last
-  double wake = 0;     // from the end of the work until the host has noticed
+  double copy_in = 0;   // ids to where the device reads them
+  double enqueue = 0;   // until the call that launches the work has returned
+  double forward = 0;   // the model. A GPU's: first kernel to last
+  double pool = 0;      // pooling and normalising, on a GPU; on a CPU they are part of forward
+  double wake = 0;      // from the end of the work until the host has noticed
   double copy_out = 0;  // the vector to the caller
 
-  double total() const { return tokenize + copy_in + enqueue + forward + wake + copy_out; }
+  double total() const { return tokenize + copy_in + enqueue + forward + pool + wake + copy_out; }
 };
 
 // A model and everything that runs it. Any thread may call any method at any time; calls that
@@ -135,8 +148,9 @@ class Engine {
   Result<Embeddings> EmbedTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
                                  const EmbedOptions& options = {}) const;
 
-  // Takes `calls` calls of EmbedOne apart. On a GPU `forward` is one number for all of them, the
-  // mean of many runs in a row by the device's own clock, and `wake` what is left of the wait.
+  // Takes `calls` calls of EmbedOne apart. On a GPU `forward` and `pool` are one number for all of
+  // them, means of many runs in a row by the device's own clock, and `wake` what is left of the
+  // wait.
   // Errors: as EmbedOne.
   Result<std::vector<QueryStages>> Attribute(std::string_view text, size_t calls,
                                              const EmbedOptions& options = {}) const;

@@ -33,7 +33,8 @@ struct Stage {
 constexpr Stage kStages[] = {
     {"tokenize", &QueryStages::tokenize}, {"copy in", &QueryStages::copy_in},
     {"enqueue", &QueryStages::enqueue},   {"forward", &QueryStages::forward},
-    {"wake", &QueryStages::wake},         {"copy out", &QueryStages::copy_out},
+    {"pool", &QueryStages::pool},         {"wake", &QueryStages::wake},
+    {"copy out", &QueryStages::copy_out},
 };
 
 struct Row {
@@ -120,8 +121,8 @@ void AddAttribute(CLI::App& app, Work& work) {
   AddVectorOptions(*command, options->model);
   AddPromptOptions(*command, options->model);
   command->footer(
-      "forward has pooling and normalising in it; on a GPU it is the device's time, first kernel\n"
-      "to last, as the mean of many runs in a row.\n"
+      "pool is pooling and normalising, which on a CPU are part of forward. On a GPU both are the\n"
+      "device's time, as means of many runs in a row.\n"
       "Example:\n"
       "  sprat attribute --device cuda \"how do I reset my password\"");
   command->callback([options, &work] { work = [options] { return Attribute(*options); }; });

@@ -356,11 +356,9 @@ Result<QueryStages> Engine::Impl::TakeApart(const TokenBatch& batch, const Outpu
   if (loaded_.gpu != nullptr) {
     Result<gpu::QueryTimes> times = loaded_.gpu->TimeQuery(batch, 0);
     if (!times.ok()) return std::move(times.error());
-    stages.copy_in = times.value().prepare;
-    stages.enqueue = times.value().enqueue;
-    stages.wake = times.value().wait;
-    stages.copy_out = times.value().finish;
-    return stages;
+    const gpu::QueryTimes& t = times.value();
+    return QueryStages{
+        .copy_in = t.prepare, .enqueue = t.enqueue, .wake = t.wait, .copy_out = t.finish};
   }
   const auto begin = std::chrono::steady_clock::now();
   Result<void> done = loaded_.model->Embed(batch, form, {row.data(), 1, row.size()});
@@ -397,9 +395,13 @@ Result<std::vector<QueryStages>> Engine::Impl::Attribute(std::string_view text, 
   const std::lock_guard<std::mutex> device(device_mutex_);
   Result<double> seconds = loaded_.gpu->TimeDevice(batch, kRuns);
   if (!seconds.ok()) return std::move(seconds.error());
+  Result<double> pooling = loaded_.gpu->TimePooling(batch, kRuns);
+  if (!pooling.ok()) return std::move(pooling.error());
   for (QueryStages& stages : all) {
-    stages.forward = std::min(stages.wake, seconds.value() * 1e6);
-    stages.wake -= stages.forward;
+    const double computing = std::min(stages.wake, seconds.value() * 1e6);
+    stages.pool = std::min(computing, pooling.value() * 1e6);
+    stages.forward = computing - stages.pool;
+    stages.wake -= computing;
   }
   return all;
 }

@@ -7,6 +7,7 @@
 #include "encoder/encoder.h"
 #include "encoder/load_weights.h"
 #include "engine/device_choice.h"
+#include "engine/fallback_model.h"
 #include "engine/loaded_model.h"
 #include "engine/weight_check.h"
 #include "model/fingerprint.h"
@@ -224,6 +225,17 @@ Result<LoadedModel> LoadEncoder(const std::filesystem::path& directory,
   loaded.model = std::move(placed.value().model);
   loaded.gpu = placed.value().gpu;
   if (loaded.gpu != nullptr) loaded.batch_tokens = kGpuBatchTokens;
+  if (loaded.gpu != nullptr && options.on_fallback) {
+    loaded.model = std::make_unique<FallbackModel>(
+        std::move(loaded.model),
+        [files = files.value(), threads = options.threads,
+         file = loaded.tensors.get()]() -> Result<std::unique_ptr<Model>> {
+          Result<Placed> standby = PlaceOnCpu(files, threads, SourceOf(*file));
+          if (!standby.ok()) return std::move(standby.error());
+          return std::move(standby.value().model);
+        },
+        options.on_fallback);
+  }
   loaded.sentence = std::move(files.value().sentence);
   loaded.fingerprint = [config = files.value().config, sentence = loaded.sentence,
                         tokenizer = loaded.tokenizer.get(), file = loaded.tensors.get(),

@@ -105,6 +105,8 @@ std::string Metrics::Write(size_t queue_depth, size_t connections) const {
          rejected.load(kRelaxed), out);
   Single("sprat_cancelled_total", "Requests dropped because their client went away.", "counter",
          cancelled.load(kRelaxed), out);
+  Single("sprat_fallback_texts_total", "Texts that the CPU answered because the GPU was lost.",
+         "counter", fallbacks.load(kRelaxed), out);
   Single("process_resident_memory_bytes", "Resident memory.", "gauge", ResidentBytes(), out);
   return out;
 }

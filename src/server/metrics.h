@@ -69,6 +69,7 @@ struct Metrics {
   std::atomic<uint64_t> tokens{0};
   std::atomic<uint64_t> rejected{0};   // 429
   std::atomic<uint64_t> cancelled{0};  // client gone before the answer
+  std::atomic<uint64_t> fallbacks{0};  // texts that the CPU answered for a lost GPU
 
   void CountRequest(size_t route, int status, std::chrono::duration<double> duration_of);
   // queue_depth: requests that wait now, in all models; connections: that are open now.

@@ -1,5 +1,7 @@
 #include "server/service.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -40,6 +42,14 @@ Result<ServedModel> Service::Open(const ModelSource& source) {
   engine_options.batch.on_batch = [this](const BatchReport& batch) {
     metrics.batch_size.Add(static_cast<double>(batch.texts));
     metrics.batch_tokens.Add(static_cast<double>(batch.tokens));
+  };
+  engine_options.on_fallback = [this, id = source.id](const Fallback& fallback) {
+    if (fallback.first) {
+      spdlog::error(
+          "'{}': the GPU is lost, the CPU answers from here on, with other last digits: {}", id,
+          fallback.why);
+    }
+    metrics.fallbacks.fetch_add(fallback.texts, std::memory_order_relaxed);
   };
   Result<Engine> engine = Engine::Open(source.directory, engine_options);
   if (!engine.ok()) return std::move(engine.error());
