@@ -12,6 +12,7 @@ build_packages=(
 test_packages=(
   "${build_packages[@]}"
   git ccache libgtest-dev libgmock-dev libbenchmark-dev clang-format-14 clang-tidy-14
+  clang  # the fuzzers
   python3-venv  # the tests' own Python packages
   chromium  # the server's page
   qemu-user  # processors that are older than this one
