@@ -1,5 +1,6 @@
 #include "base/thread_pool.h"
 
+#include <algorithm>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -7,42 +8,21 @@
 #include "base/check.h"
 #include "base/cpu_budget.h"
 #include "base/float_mode.h"
+#include "base/spin_wait.h"
 
 namespace sprat {
 namespace {
 
-constexpr std::chrono::microseconds kSpin{50};
+// For a region to begin. Waking a sleeping thread costs 5 to 90 us.
+constexpr std::chrono::microseconds kIdleSpin{50};
+// For the end of a step. Who has to wait longer is probably in the way of the thread he waits for,
+// on the same core; asleep, he makes room, and is woken on another.
+constexpr std::chrono::microseconds kStepSpin{20};
 
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+constexpr uint64_t kOpen{uint64_t{1} << 31};
+constexpr uint64_t kInside{kOpen - 1};  // the bits that count
 
-// Returns when `value` is no longer `old`: awake for `spin`, asleep after.
-void WaitWhile(const std::atomic<uint32_t>& value, uint32_t old, std::chrono::microseconds spin) {
-  if (value.load(std::memory_order_acquire) != old) return;
-  if (spin.count() > 0) {
-    const auto end = std::chrono::steady_clock::now() + spin;
-    do {
-      for (int i = 0; i < 32; ++i) {
-        if (value.load(std::memory_order_acquire) != old) return;
-        Pause();
-      }
-    } while (std::chrono::steady_clock::now() < end);
-  }
-  value.wait(old, std::memory_order_acquire);
-}
-
-// Lets everyone in WaitWhile go on. Sequentially consistent: notify_all wakes nobody if it sees no
-// one asleep, so that look must not be taken before others can see the new value (a plain release
-// store allows it, and a thread that falls asleep in between sleeps for ever).
-void Raise(std::atomic<uint32_t>& value) {
-  value.fetch_add(1, std::memory_order_seq_cst);
-  value.notify_all();
-}
+uint32_t RegionOf(uint64_t door) { return static_cast<uint32_t>(door >> 32); }
 
 }  // namespace
 
@@ -54,15 +34,17 @@ void Team::Barrier() {
     Raise(phase_);
     return;
   }
-  WaitWhile(phase_, phase, spin_);
+  WaitWhile(phase_, phase, spin_, Spin::kKeep);
 }
 
 ThreadPool::ThreadPool(size_t size, std::chrono::microseconds spin)
-    : spin_(spin), team_(size, spin) {}
+    : spin_(spin),
+      team_(size, std::min(spin, kStepSpin)),
+      steps_(size, std::min(spin, kStepSpin)) {}
 
 Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(size_t size) {
   CHECK(size >= 1);
-  const auto spin = size <= CpuBudget() ? kSpin : std::chrono::microseconds{0};
+  const auto spin = size <= CpuBudget() ? kIdleSpin : std::chrono::microseconds{0};
   std::unique_ptr<ThreadPool> pool(new ThreadPool(size, spin));
   try {
     for (size_t rank = 1; rank < size; ++rank) {
@@ -85,23 +67,54 @@ void ThreadPool::RunRegion(Region region) {
   CHECK(!running_.exchange(true, std::memory_order_acquire));
   if (!workers_.empty()) {
     region_ = region;
+    const uint64_t number = generation_.load(std::memory_order_relaxed) + 1;
+    door_.store(number << 32 | kOpen, std::memory_order_release);
     Raise(generation_);
   }
   {
     const ScopedFlushToZero flush;
-    region.call(region.function, 0, team_);
+    region.call(region.function, 0, *this);
   }
-  team_.Barrier();
+  if (!workers_.empty()) CloseDoor();
   running_.store(false, std::memory_order_release);
+}
+
+// Lets no worker in any more and returns when none is inside.
+void ThreadPool::CloseDoor() {
+  uint64_t door = door_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  const auto end = std::chrono::steady_clock::now() + kStepSpin;
+  while ((door & kInside) != 0) {
+    if (std::chrono::steady_clock::now() > end) door_.wait(door, std::memory_order_acquire);
+    door = door_.load(std::memory_order_acquire);
+  }
+}
+
+// Takes part in the region that has the door open, unless it is the one that was seen last.
+bool ThreadPool::Enter(uint32_t& seen) {
+  uint64_t door = door_.load(std::memory_order_relaxed);
+  do {
+    if (RegionOf(door) == seen || (door & kOpen) == 0) {
+      seen = RegionOf(door);
+      return false;
+    }
+  } while (!door_.compare_exchange_weak(door, door + 1, std::memory_order_acq_rel,
+                                        std::memory_order_relaxed));
+  seen = RegionOf(door);
+  return true;
+}
+
+void ThreadPool::Leave() {
+  if ((door_.fetch_sub(1, std::memory_order_acq_rel) & (kOpen | kInside)) == 1) door_.notify_all();
 }
 
 void ThreadPool::Work(size_t rank) {
   const ScopedFlushToZero flush;
-  for (uint32_t seen = 0;; ++seen) {
-    WaitWhile(generation_, seen, spin_);
+  for (uint32_t seen = 0;;) {
+    WaitWhile(generation_, seen, spin_, Spin::kLend);
     if (stop_.load(std::memory_order_relaxed)) return;
-    region_.call(region_.function, rank, team_);
-    team_.Barrier();
+    if (!Enter(seen)) continue;
+    region_.call(region_.function, rank, *this);
+    Leave();
   }
 }
 

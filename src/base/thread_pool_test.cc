@@ -16,21 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(ShareOf, CoversEveryItemOnceInOrder) {
-  for (const size_t size : {1, 2, 3, 7, 8}) {
-    for (const size_t items : {0, 1, 5, 8, 24, 1000}) {
-      size_t next = 0;
-      for (size_t rank = 0; rank < size; ++rank) {
-        const Share share = ShareOf(items, rank, size);
-        EXPECT_EQ(share.begin, next);
-        EXPECT_LE(share.end - share.begin, items / size + 1);
-        next = share.end;
-      }
-      EXPECT_EQ(next, items);
-    }
-  }
-}
-
 class ThreadPoolTest : public testing::TestWithParam<size_t> {};
 
 // More threads than any machine of ours has cores, too.

@@ -1,15 +1,17 @@
 #include "batcher/micro_batcher.h"
 
+#include <atomic>
 #include <system_error>
 #include <utility>
 
 #include "base/check.h"
+#include "base/spin_wait.h"
 
 namespace sprat {
 namespace {
 
-// How long a thread that has just had work looks for more before it sleeps. Waking a sleeping
-// thread costs 5 to 50 us; spinning longer than that would only take a core from others.
+// How long a caller waits awake for his answer. The worker does not wait awake for work: its core
+// is the one that the thread which passes the answers on, or the client, wants next.
 constexpr std::chrono::microseconds kSpin{30};
 
 class SteadyTimeSource final : public TimeSource {
@@ -20,29 +22,6 @@ class SteadyTimeSource final : public TimeSource {
     condition.wait_until(lock, due);
   }
 };
-
-void Pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Spins until `value` is no longer `old`, at most kSpin. On one core spinning only delays the
-// thread that is waited for. This measures a cost of the machine, not a decision of the batcher,
-// and so reads the real clock.
-void SpinWhile(const std::atomic<uint32_t>& value, uint32_t old) {
-  static const bool several_cores = std::thread::hardware_concurrency() > 1;
-  if (!several_cores) return;
-  const Clock::time_point end = Clock::now() + kSpin;
-  do {
-    for (int i = 0; i < 16; ++i) {
-      if (value.load(std::memory_order_acquire) != old) return;
-      Pause();
-    }
-  } while (Clock::now() < end);
-}
 
 }  // namespace
 
@@ -106,7 +85,10 @@ Result<void> MicroBatcher::Run(std::shared_ptr<Job> job) {
     WakeWorker();
   }
   lock.unlock();
-  if (outcome->ready.load(std::memory_order_acquire) == 0) SpinWhile(outcome->ready, 0);
+  // On one core spinning only delays the thread that is waited for. This measures a cost of the
+  // machine, not a decision of the batcher, and so reads the real clock.
+  static const bool several_cores = std::thread::hardware_concurrency() > 1;
+  if (several_cores) SpinWhile(outcome->ready, 0, kSpin, Spin::kLend);
   outcome->ready.wait(0, std::memory_order_acquire);
   return std::move(outcome->result);
 }
@@ -140,13 +122,15 @@ Waiting MicroBatcher::queued() const {
   return queue_.queued();
 }
 
+Result<void> MicroBatcher::HasRoom() const { return Admit(limits_, queued(), 1); }
+
 // Whether the job that was just added, and no other, waits for a device that is free.
 bool MicroBatcher::CallerRuns() const {
   return !busy_ && queue_.queued().requests == 1 && limits_.window == Clock::duration::zero();
 }
 
 void MicroBatcher::WakeWorker() {
-  signals_.fetch_add(1, std::memory_order_release);
+  ++signals_;
   wake_.notify_one();
 }
 
@@ -168,11 +152,8 @@ void MicroBatcher::Wait(std::unique_lock<std::mutex>& lock, std::optional<Clock:
     time_.WaitUntil(wake_, lock, *due);
     return;
   }
-  const uint32_t seen = signals_.load(std::memory_order_relaxed);
-  lock.unlock();
-  SpinWhile(signals_, seen);
-  lock.lock();
-  while (signals_.load(std::memory_order_relaxed) == seen) wake_.wait(lock);
+  const uint32_t seen = signals_;
+  while (signals_ == seen) wake_.wait(lock);
 }
 
 // Takes the device and runs what is due: all of it, or until the job `until` is answered.

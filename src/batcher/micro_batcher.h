@@ -2,7 +2,6 @@
 #ifndef SPRAT_BATCHER_MICRO_BATCHER_H_
 #define SPRAT_BATCHER_MICRO_BATCHER_H_
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -73,6 +72,9 @@ class MicroBatcher {
   // What has not started yet.
   Waiting queued() const;
 
+  // kOverloaded if the queue would refuse any request now: a look before the work of making one.
+  Result<void> HasRoom() const;
+
  private:
   MicroBatcher(const BatchLimits& limits, RunBatch run, TimeSource& time);
   void Work();
@@ -87,14 +89,14 @@ class MicroBatcher {
   const RunBatch run_;
   TimeSource& time_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;      // the worker waits on it
-  std::condition_variable idle_;      // Shutdown waits on it
-  std::atomic<uint32_t> signals_{0};  // counts what could give the worker something to do
-  BatchQueue queue_;                  // guarded by mutex_
-  bool busy_ = false;                 // guarded by mutex_: a thread has the device
-  bool stopped_ = false;              // guarded by mutex_: the worker has been told to end
-  std::thread::id leader_;            // guarded by mutex_: who has the device, if busy_
-  std::vector<Answer> answers_;       // of the thread that has the device
+  std::condition_variable wake_;  // the worker waits on it
+  std::condition_variable idle_;  // Shutdown waits on it
+  uint32_t signals_ = 0;          // guarded by mutex_: what could give the worker something to do
+  BatchQueue queue_;              // guarded by mutex_
+  bool busy_ = false;             // guarded by mutex_: a thread has the device
+  bool stopped_ = false;          // guarded by mutex_: the worker has been told to end
+  std::thread::id leader_;        // guarded by mutex_: who has the device, if busy_
+  std::vector<Answer> answers_;   // of the thread that has the device
   std::once_flag joined_;
   std::thread worker_;
 };

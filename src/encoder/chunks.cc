@@ -19,7 +19,8 @@ void PlanChunks(std::span<const size_t> offsets, const ChunkLimits& limits, Chun
   const size_t tokens = offsets.back();
   const bool together = limits.threads > 1 && tokens < limits.threads * kTokensToWorkAlone;
   const size_t round = together ? 1 : limits.threads;
-  const size_t wanted = (tokens + limits.tokens * round - 1) / (limits.tokens * round) * round;
+  size_t wanted = (tokens + limits.tokens * round - 1) / (limits.tokens * round) * round;
+  if (round > 1) ++wanted;
   const size_t target = std::max<size_t>(1, (tokens + wanted - 1) / std::max<size_t>(1, wanted));
   for (size_t first = 0; first < sequences;) {
     size_t end = first + 1;

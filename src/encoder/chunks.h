@@ -26,9 +26,11 @@ struct ChunkLimits {
 };
 
 // Cuts a batch (offsets as in TokenBatch) for `limits.threads` threads.
-// A thread on its own waits for nobody, but all must have equally much: so the chunks are of nearly
-// equal size, a multiple of the threads is done alone, and what remains, or a batch that is too
-// small to go round, is done together. Pure; reuses the memory of `plan`.
+// A thread on its own waits for nobody, but all must be busy to the end: so the chunks are of
+// nearly equal size, a multiple of the threads is done alone, and one more, where the texts are
+// short enough to be cut so, is done together by whoever is ready, which evens out what held a
+// thread up. A batch that is too small to go round is done together. Pure; reuses the memory of
+// `plan`.
 void PlanChunks(std::span<const size_t> offsets, const ChunkLimits& limits, ChunkPlan& plan);
 
 }  // namespace sprat

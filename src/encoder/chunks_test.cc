@@ -48,6 +48,14 @@ TEST(PlanChunks, ManyTextsAreEquallyMuchForEachThreadAlone) {
   EXPECT_EQ(plan.alone, 10u);
 }
 
+TEST(PlanChunks, OneChunkIsLeftForWhoeverIsReady) {
+  // 64 x 9 = 576 tokens: 7 chunks of at least 83 tokens are 6 of 10 texts and 1 of 4.
+  const ChunkPlan plan = PlanOf(std::vector<size_t>(64, 9), {.threads = 2, .tokens = 128});
+  EXPECT_EQ(plan.chunks.size(), 7u);
+  EXPECT_EQ(plan.alone, 6u);
+  EXPECT_EQ(plan.chunks.back().end - plan.chunks.back().first, 4u);
+}
+
 TEST(PlanChunks, WhatDoesNotGoRoundIsDoneTogether) {
   const ChunkPlan plan = PlanOf({128, 128, 128}, {.threads = 2, .tokens = 128});
   EXPECT_EQ(plan.chunks.size(), 3u);

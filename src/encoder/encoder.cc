@@ -86,7 +86,8 @@ Result<void> Encoder::AllocateScratch() {
                           kernels_.attention_scratch(options_.max_sequence, H / config_.heads)};
   size_t total = 0;
   for (const size_t size : sizes) total += CeilDiv(size, 16) * 16;
-  for (size_t rank = 0; rank < pool_->size(); ++rank) {
+  const size_t threads = pool_->size();
+  for (size_t count = threads == 1 ? 1 : threads + 1; count > 0; --count) {
     Result<Buffer<float>> memory = Buffer<float>::Allocate(total);
     if (!memory.ok()) return std::move(memory.error());
     Scratch s{};
@@ -140,28 +141,30 @@ Result<void> Encoder::Run(const TokenBatch& batch, const Target& target) {
   PlanChunks(batch.offsets, {.threads = pool_->size(), .tokens = kChunkTokens}, plan_);
   if (dump_.on()) plan_.alone = 0;  // one writer
   std::atomic<size_t> next{0};
-  pool_->Run([&](size_t rank, Team& team) {
-    Team alone(1);
+  pool_->RunSteps([&](Member& member) {
+    const Scratch& own = scratch_[member.rank()];
+    WorkSteps one_member(1);
+    Member alone(one_member, 0);
     for (size_t i = next++; i < plan_.alone; i = next++) {
-      const Scratch& s = scratch_[rank];
-      Forward({batch, plan_.chunks[i], s, s.attention, 0, alone}, target);
+      Forward({batch, plan_.chunks[i], own, own.attention, alone}, target);
     }
-    team.Barrier();
+    // Who is done first begins; the others come when they are.
     for (size_t i = plan_.alone; i < plan_.chunks.size(); ++i) {
-      Forward({batch, plan_.chunks[i], scratch_[0], scratch_[rank].attention, rank, team}, target);
+      Forward({batch, plan_.chunks[i], scratch_.back(), own.attention, member}, target);
     }
   });
   return dump_.TakeError();
 }
 
 void Encoder::Forward(const Work& work, const Target& target) {
-  const bool dumping = dump_.on() && work.rank == 0;
   const MatrixView<const float> x(work.s.x, work.tokens(), config_.hidden);
   EmbedTokens(work);
-  if (dumping) dump_.Begin(work.chunk.first, x);
+  if (dump_.on()) {
+    work.member.ForEach(1, [&](size_t, size_t) { dump_.Begin(work.chunk.first, x); });
+  }
   for (const LayerWeights& layer : weights_.layers) {
     Layer(layer, work);
-    if (dumping) dump_.Layer(x);
+    if (dump_.on()) work.member.ForEach(1, [&](size_t, size_t) { dump_.Layer(x); });
   }
   if (target.pooled) {
     Pool(work, target.form, target.out);
@@ -173,27 +176,27 @@ void Encoder::Forward(const Work& work, const Target& target) {
 // x = LN(word + position + type 0)  (BertEmbeddings)
 void Encoder::EmbedTokens(const Work& work) const {
   const size_t H = config_.hidden;
-  const Share share = ShareOf(work.tokens(), work.rank, work.team.size());
-  for (size_t i = work.chunk.first; i < work.chunk.end; ++i) {
-    const size_t first = std::max(share.begin, work.FirstToken(i));
-    const size_t end = std::min(share.end, work.FirstToken(i + 1));
-    if (first >= end) continue;
-    const size_t position = first - work.FirstToken(i);
-    const std::span<const uint32_t> ids = work.batch.Sequence(i).subspan(position, end - first);
-    for (size_t t = 0; t < ids.size(); ++t) {
-      std::copy_n(weights_.words.Row(ids[t]), H, work.s.x + (first + t) * H);
+  work.member.ForEach(work.tokens(), [&](size_t begin, size_t last) {
+    for (size_t i = work.chunk.first; i < work.chunk.end; ++i) {
+      const size_t first = std::max(begin, work.FirstToken(i));
+      const size_t end = std::min(last, work.FirstToken(i + 1));
+      if (first >= end) continue;
+      const size_t position = first - work.FirstToken(i);
+      const std::span<const uint32_t> ids = work.batch.Sequence(i).subspan(position, end - first);
+      for (size_t t = 0; t < ids.size(); ++t) {
+        std::copy_n(weights_.words.Row(ids[t]), H, work.s.x + (first + t) * H);
+      }
+      kernels_.add_layer_norm({.x = work.s.x + first * H,
+                               .x_stride = H,
+                               .y = weights_.positions.Row(position),
+                               .y_stride = H,
+                               .rows = ids.size(),
+                               .columns = H,
+                               .gamma = weights_.norm.gamma,
+                               .beta = weights_.norm.beta,
+                               .eps = config_.layer_norm_eps});
     }
-    kernels_.add_layer_norm({.x = work.s.x + first * H,
-                             .x_stride = H,
-                             .y = weights_.positions.Row(position),
-                             .y_stride = H,
-                             .rows = ids.size(),
-                             .columns = H,
-                             .gamma = weights_.norm.gamma,
-                             .beta = weights_.norm.beta,
-                             .eps = config_.layer_norm_eps});
-  }
-  work.team.Barrier();
+  });
 }
 
 // One layer, post-norm, in place on s.x (Vaswani et al. 2017, arXiv:1706.03762, section 3.1;
@@ -219,18 +222,21 @@ void Encoder::Layer(const LayerWeights& w, const Work& work) const {
   AddLayerNorm(y, w.norm2, x, work);  // x = LN(x + y)
 }
 
-// Every head of every sequence by itself. A thread takes consecutive items, an item being up to
-// kQueriesOfItem queries of one head.
+// Every head of every sequence by itself, an item being up to kQueriesOfItem queries of one head.
 void Encoder::Attend(const Work& work) const {
-  const size_t H = config_.hidden;
-  const size_t D = H / config_.heads;
   size_t items = 0;
   for (size_t i = work.chunk.first; i < work.chunk.end; ++i) {
     items += config_.heads * CeilDiv(work.batch.Sequence(i).size(), kQueriesOfItem);
   }
-  const Share share = ShareOf(items, work.rank, work.team.size());
+  work.member.ForEach(items, [&](size_t begin, size_t end) { AttendItems({begin, end}, work); });
+}
+
+// Items are numbered by sequence, then head, then queries.
+void Encoder::AttendItems(Share share, const Work& work) const {
+  const size_t H = config_.hidden;
+  const size_t D = H / config_.heads;
   size_t item = 0;
-  for (size_t i = work.chunk.first; i < work.chunk.end; ++i) {
+  for (size_t i = work.chunk.first; i < work.chunk.end && item < share.end; ++i) {
     const size_t S = work.batch.Sequence(i).size();
     const float* q = work.s.qkv + work.FirstToken(i) * 3 * H;
     for (size_t head = 0; head < config_.heads; ++head) {
@@ -250,71 +256,68 @@ void Encoder::Attend(const Work& work) const {
       }
     }
   }
-  work.team.Barrier();
 }
 
-// y = epilogue(x . W^T + b). A thread takes consecutive items, an item being a block of rows and
-// one panel of W: whole panels as far as possible, so that each is read by one core.
+// y = epilogue(x . W^T + b). An item is a block of rows and one panel of W; consecutive items are
+// whole panels as far as possible, so that each is read by one core.
 void Encoder::Linear(const PackedWeights& w, MatrixView<const float> x, Epilogue epilogue,
                      MatrixView<float> y, const Work& work) const {
   const size_t panels = CeilDiv(w.out, kernels_.panel_rows);
   const size_t blocks = CeilDiv(x.rows, kRowsOfItem);
-  const Share share = ShareOf(panels * blocks, work.rank, work.team.size());
-  for (size_t item = share.begin; item < share.end;) {
-    const size_t block = item % blocks;
-    const size_t whole_panels = block == 0 ? (share.end - item) / blocks : 0;
-    const size_t end_block = whole_panels > 0 ? blocks : std::min(blocks, block + share.end - item);
-    const size_t first_row = block * kRowsOfItem;
-    const size_t panel_count = std::max<size_t>(1, whole_panels);
-    kernels_.linear({.x = x.Row(first_row),
-                     .x_stride = x.stride,
-                     .rows = std::min(x.rows, end_block * kRowsOfItem) - first_row,
-                     .weights = w,
-                     .first_panel = item / blocks,
-                     .panels = panel_count,
-                     .epilogue = epilogue,
-                     .y = y.Row(first_row),
-                     .y_stride = y.stride});
-    item += (end_block - block) * panel_count;
-  }
-  work.team.Barrier();
+  work.member.ForEach(panels * blocks, [&](size_t item, size_t end) {
+    while (item < end) {
+      const size_t block = item % blocks;
+      const size_t whole_panels = block == 0 ? (end - item) / blocks : 0;
+      const size_t end_block = whole_panels > 0 ? blocks : std::min(blocks, block + end - item);
+      const size_t first_row = block * kRowsOfItem;
+      const size_t panel_count = std::max<size_t>(1, whole_panels);
+      kernels_.linear({.x = x.Row(first_row),
+                       .x_stride = x.stride,
+                       .rows = std::min(x.rows, end_block * kRowsOfItem) - first_row,
+                       .weights = w,
+                       .first_panel = item / blocks,
+                       .panels = panel_count,
+                       .epilogue = epilogue,
+                       .y = y.Row(first_row),
+                       .y_stride = y.stride});
+      item += (end_block - block) * panel_count;
+    }
+  });
 }
 
 void Encoder::AddLayerNorm(MatrixView<const float> y, const NormWeights& norm, MatrixView<float> x,
                            const Work& work) const {
-  const Share share = ShareOf(x.rows, work.rank, work.team.size());
-  kernels_.add_layer_norm({.x = x.Row(share.begin),
-                           .x_stride = x.stride,
-                           .y = y.Row(share.begin),
-                           .y_stride = y.stride,
-                           .rows = share.end - share.begin,
-                           .columns = x.columns,
-                           .gamma = norm.gamma,
-                           .beta = norm.beta,
-                           .eps = config_.layer_norm_eps});
-  work.team.Barrier();
+  work.member.ForEach(x.rows, [&](size_t begin, size_t end) {
+    kernels_.add_layer_norm({.x = x.Row(begin),
+                             .x_stride = x.stride,
+                             .y = y.Row(begin),
+                             .y_stride = y.stride,
+                             .rows = end - begin,
+                             .columns = x.columns,
+                             .gamma = norm.gamma,
+                             .beta = norm.beta,
+                             .eps = config_.layer_norm_eps});
+  });
 }
 
 void Encoder::Pool(const Work& work, const OutputForm& form, MatrixView<float> out) const {
-  const Share share = ShareOf(work.chunk.end - work.chunk.first, work.rank, work.team.size());
-  for (size_t i = work.chunk.first + share.begin; i < work.chunk.first + share.end; ++i) {
-    const size_t S = work.batch.Sequence(i).size();
-    const float* x = work.s.x + work.FirstToken(i) * config_.hidden;
-    PoolSequence(kernels_, options_.pooling, {x, S, config_.hidden}, position_weight_,
-                 out.RowSpan(i));
-    if (form.normalize) kernels_.l2_normalize(out.Row(i), out.columns);
-  }
-  work.team.Barrier();
+  work.member.ForEach(work.chunk.end - work.chunk.first, [&](size_t begin, size_t end) {
+    for (size_t i = work.chunk.first + begin; i < work.chunk.first + end; ++i) {
+      const size_t S = work.batch.Sequence(i).size();
+      const float* x = work.s.x + work.FirstToken(i) * config_.hidden;
+      PoolSequence(kernels_, options_.pooling, {x, S, config_.hidden}, position_weight_,
+                   out.RowSpan(i));
+      if (form.normalize) kernels_.l2_normalize(out.Row(i), out.columns);
+    }
+  });
 }
 
 void Encoder::CopyTokens(const Work& work, MatrixView<float> out) const {
   const size_t H = config_.hidden;
   const size_t first = work.batch.offsets[work.chunk.first];
-  const Share share = ShareOf(work.tokens(), work.rank, work.team.size());
-  for (size_t t = share.begin; t < share.end; ++t) {
-    std::copy_n(work.s.x + t * H, H, out.Row(first + t));
-  }
-  work.team.Barrier();
+  work.member.ForEach(work.tokens(), [&](size_t begin, size_t end) {
+    for (size_t t = begin; t < end; ++t) std::copy_n(work.s.x + t * H, H, out.Row(first + t));
+  });
 }
 
 }  // namespace sprat

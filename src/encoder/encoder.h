@@ -66,15 +66,14 @@ class Encoder : public Model {
     float* attention;  // Kernels::attention_scratch
   };
 
-  // The sequences of one chunk, their T tokens numbered from 0, and who works on them: the calling
-  // thread is member `rank` of `team`.
+  // The sequences of one chunk, their T tokens numbered from 0, and the calling thread's part in
+  // the work on them.
   struct Work {
     const TokenBatch& batch;
     Chunk chunk;
     const Scratch& s;
     float* attention;  // of this thread
-    size_t rank;
-    Team& team;
+    Member& member;
 
     size_t FirstToken(size_t sequence) const {
       return batch.offsets[sequence] - batch.offsets[chunk.first];
@@ -95,11 +94,12 @@ class Encoder : public Model {
   };
   Result<void> Run(const TokenBatch& batch, const Target& target);
 
-  // The forward pass, in the order of execution. Each ends with a barrier.
+  // The forward pass, in the order of execution: each is a step, see Member::ForEach.
   void Forward(const Work& work, const Target& target);
   void EmbedTokens(const Work& work) const;
   void Layer(const LayerWeights& w, const Work& work) const;
   void Attend(const Work& work) const;
+  void AttendItems(Share share, const Work& work) const;
   void Linear(const PackedWeights& w, MatrixView<const float> x, Epilogue epilogue,
               MatrixView<float> y, const Work& work) const;
   void AddLayerNorm(MatrixView<const float> y, const NormWeights& norm, MatrixView<float> x,
@@ -112,7 +112,7 @@ class Encoder : public Model {
   const Kernels& kernels_;
   std::unique_ptr<ThreadPool> pool_;
   EncoderWeights weights_;
-  std::vector<Scratch> scratch_;        // one a thread
+  std::vector<Scratch> scratch_;        // one a thread, and one for all together
   std::vector<float> position_weight_;  // 1, 2, ... : of Pooling::kWeightedMean
   ChunkPlan plan_;
   ActivationDump dump_;
