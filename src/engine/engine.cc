@@ -504,7 +504,8 @@ Result<std::string> Engine::Fingerprint() const { return impl_->Fingerprint(); }
 
 Ticket Engine::Submit(std::span<const std::string_view> texts, const EmbedOptions& options,
                       EmbedCallback callback) const {
-  return Ticket(impl_->submissions().Submit(impl_->MakeJob(texts, options), std::move(callback)));
+  return Ticket(impl_->submissions().Submit([&] { return impl_->MakeJob(texts, options); },
+                                            std::move(callback)));
 }
 
 Ticket Engine::Submit(std::string_view text, const EmbedOptions& options,
@@ -514,8 +515,8 @@ Ticket Engine::Submit(std::string_view text, const EmbedOptions& options,
 
 Ticket Engine::SubmitTokens(std::span<const uint32_t> ids, std::span<const size_t> offsets,
                             const EmbedOptions& options, EmbedCallback callback) const {
-  return Ticket(
-      impl_->submissions().Submit(impl_->MakeJob(ids, offsets, options), std::move(callback)));
+  return Ticket(impl_->submissions().Submit([&] { return impl_->MakeJob(ids, offsets, options); },
+                                            std::move(callback)));
 }
 
 void Engine::Cancel(const Ticket& ticket) const {

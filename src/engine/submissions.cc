@@ -41,7 +41,12 @@ MicroBatcher* Submissions::Batcher() {
   return batcher_.get();
 }
 
-std::shared_ptr<Job> Submissions::Submit(Result<std::shared_ptr<EmbedJob>> made,
+Result<void> Submissions::HasRoom() {
+  MicroBatcher* const batcher = Batcher();
+  return batcher == nullptr ? Result<void>() : batcher->HasRoom();
+}
+
+std::shared_ptr<Job> Submissions::Accept(Result<std::shared_ptr<EmbedJob>> made,
                                          EmbedCallback callback) {
   MicroBatcher* const batcher = Batcher();
   if (made.ok() && batcher == nullptr) {

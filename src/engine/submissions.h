@@ -44,14 +44,21 @@ class Submissions {
   Submissions(Model& model, std::mutex& device, const BatchOptions& options, size_t inline_tokens)
       : model_(model), device_(device), options_(options), inline_tokens_(inline_tokens) {}
 
-  // Hands a job to the batcher, or its error to the callback. Returns what Cancel needs; nullptr
-  // if there is nothing to cancel.
-  std::shared_ptr<Job> Submit(Result<std::shared_ptr<EmbedJob>> made, EmbedCallback callback);
+  // Hands the job that `make` returns, a Result<std::shared_ptr<EmbedJob>>, to the batcher, or its
+  // error to the callback. Returns what Cancel needs; nullptr if there is nothing to cancel. If the
+  // queue is full, no job is made: under overload that is what most requests cost.
+  template <typename Make>
+  std::shared_ptr<Job> Submit(const Make& make, EmbedCallback callback) {
+    Result<void> room = HasRoom();
+    return Accept(room.ok() ? make() : std::move(room.error()), std::move(callback));
+  }
   void Cancel(const std::shared_ptr<Job>& job);
   QueueDepth queued() const;
 
  private:
   MicroBatcher* Batcher();  // nullptr if there is no thread to be had
+  Result<void> HasRoom();
+  std::shared_ptr<Job> Accept(Result<std::shared_ptr<EmbedJob>> made, EmbedCallback callback);
   Result<size_t> Run(std::span<const Slice> batch);
   Result<void> RunAlike(std::span<const Slice> batch, size_t columns, bool normalize);
 

@@ -214,6 +214,9 @@ TEST(Submit, AFullQueueIsOverloaded) {
   gate.AwaitBatches(1);
   Future second = Submit(engine, {"snow"});
   EXPECT_EQ(Submit(engine, {"hail"}).get().error().code(), ErrorCode::kOverloaded);
+  // Nor is it looked at: one that could not be taken anyhow is told the same.
+  EXPECT_EQ(Submit(engine, {"hail"}, {.dimensions = 1000}).get().error().code(),
+            ErrorCode::kOverloaded);
   gate.Open();
   EXPECT_TRUE(second.get().ok());
 }
