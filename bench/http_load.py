@@ -5,6 +5,7 @@ import json
 import pathlib
 import platform
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -22,8 +23,12 @@ def write_post(path, body):
 
 
 def load(url, connections, seconds, script):
-    """One run of `wrk -t1`: p50_us, p99_us and rate (requests/s). Every answer must be a 200."""
+    """One run of `wrk -t1`: p50_us, p99_us, rate (requests/s), and the cores that wrk itself took.
+
+    Every answer must be a 200.
+    """
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency"]
+    before = children_cpu_seconds()
     text = subprocess.run(
         [*command, "-s", str(script), url], capture_output=True, text=True, check=True
     ).stdout
@@ -38,16 +43,27 @@ def load(url, connections, seconds, script):
         "p50_us": percentile("50%"),
         "p99_us": percentile("99%"),
         "rate": float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]),
+        "client_cores": (children_cpu_seconds() - before) / seconds,
     }
 
 
-def load_alternately(targets, connections, rounds, seconds, script):
+def children_cpu_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def load_alternately(targets, connections, rounds, seconds, script, each_round=lambda: None):
     """For each number of connections and target: the medians over the rounds, and their spread."""
     measured = {}
     for _ in range(rounds):
+        each_round()
         for n in connections:
             for target, url in targets.items():
                 measured.setdefault((n, target), []).append(load(url, n, seconds, script))
+                # A server may still work on what its clients no longer wait for, at the cost of the
+                # next one: a lone request comes back when it is done with that.
+                if n > 1:
+                    load(url, 1, 1, script)
     results = []
     for (n, target), runs in measured.items():
         row = {"connections": n, "server": target}
@@ -55,6 +71,7 @@ def load_alternately(targets, connections, rounds, seconds, script):
             values = sorted(run[key] for run in runs)
             row[key] = round(statistics.median(values), 1)
             row[key + "_range"] = [round(values[0], 1), round(values[-1], 1)]
+        row["client_cores"] = round(statistics.median(run["client_cores"] for run in runs), 3)
         results.append(row)
         print(
             f"{n:3} connections, {target:12}: p50 {row['p50_us']:.0f} us, p99 {row['p99_us']:.0f} us, "

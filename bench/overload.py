@@ -40,6 +40,7 @@ class Client:
         self.port = port
         self.idle = []
         self.sent = 0
+        self.connections = 0  # opened so far
         self.statuses = collections.Counter()
         self.latencies = []  # of the accepted, ms
         self.server_times = []  # of the accepted, from the last byte to the answer, ms
@@ -75,6 +76,7 @@ class Client:
         return status
 
     async def connect(self):
+        self.connections += 1
         return await asyncio.open_connection("127.0.0.1", self.port)
 
 
@@ -104,7 +106,7 @@ async def arrivals(client, rate, seconds):
 async def overload(server, args, rate):
     client = Client(server.port)
     await asyncio.gather(*await arrivals(client, 2 * rate, 10))  # memory for this load is touched
-    before = server.resident_bytes()
+    before, connections = server.resident_bytes(), client.connections
     client.latencies.clear()
     client.server_times.clear()
     tasks = await arrivals(client, 2 * rate, args.seconds)
@@ -123,6 +125,7 @@ async def overload(server, args, rate):
         "bound_ms": round((args.queue + BATCH) / rate * 1e3, 1),
         "rss_bytes": before,
         "rss_growth_bytes": server.resident_bytes() - before,
+        "connections": [connections, client.connections],
     }
 
 

@@ -6,14 +6,16 @@
 
 nginx (Debian's nginx-light, one worker) answers a fixed body of the size that Sprat's answer has:
 what HTTP costs on this machine without any work behind it. Prints p50 and p99 latency and requests
-a second at 1 and at 64 connections, and what the engine needs for the same text without a server:
-alone (us), and in batches of 64 (texts a second). Needs wrk and nginx.
+a second at 1 and at 64 connections, and what the engine needs for the same text without a server,
+in each round: alone (us), and in batches of 64 (texts a second). client_cores in the history is
+what wrk itself took. Needs wrk and nginx.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -72,7 +74,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         os.chmod(folder, 0o755)  # nginx's worker runs as another user
-        engine = engine_alone(args, folder)
+        engines = []
         server = RunningServer(args.sprat, args.model)
         answer = server.post("/v1/embeddings", body)
         nginx = start_nginx(folder, answer.body, args.port)
@@ -83,13 +85,18 @@ def main():
             "nginx": f"http://127.0.0.1:{args.port}/body.json",
             "sprat": f"http://127.0.0.1:{server.port}/v1/embeddings",
         }
-        print(f"{args.model}, {args.encoding}: body of {len(answer.body)} bytes; engine: {engine}")
+        print(f"{args.model}, {args.encoding}: body of {len(answer.body)} bytes")
         try:
-            results = load_alternately(targets, (1, 64), args.rounds, args.seconds, script)
+            results = load_alternately(
+                targets, (1, 64), args.rounds, args.seconds, script,
+                lambda: engines.append(engine_alone(args, folder)),
+            )  # fmt: skip
         finally:
             nginx.terminate()
             nginx.wait()
             server.close()
+    engine = {key: statistics.median(run[key] for run in engines) for key in engines[0]}
+    print(f"the engine alone: {engine}")
     remember(args.history, body_bytes=len(answer.body), engine=engine, results=results)
 
 
