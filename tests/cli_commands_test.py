@@ -217,6 +217,13 @@ class Search(SpratTest):
     def search(self, *args):
         return self.rows("search", "good morning", *args, "--json")
 
+    def test_a_model_without_a_limit_gets_whole_paragraphs(self):
+        paragraph = "good word " * 60 + "morning"
+        self.write("long.txt", paragraph + "\n\nriver\n")
+        model = self.write_static_model("static", {}, {"max_length": None})
+        passages = [hit["text"] for hit in self.search("long.txt", "-m", model)]
+        self.assertIn(paragraph, passages)
+
     def test_finds_file_and_line(self):
         hits = self.search("d")
         self.assertEqual({(h["file"], h["line"]) for h in hits},

@@ -42,6 +42,12 @@ class Lines(SpratTest):
         self.assertIn("1 of 3 texts had more than 64 tokens and was cut; the first: standard "
                       "input: line 2", errors)
 
+    def test_the_engine_s_errors_name_file_and_line(self):
+        model = self.write_static_model("static", {"morning": [float("nan"), 1.0]}, {})
+        texts = self.write("texts.txt", "good\n" * 2_500 + "morning\n")
+        _, errors = self.run_sprat("embed", "-m", model, texts, status=1)
+        self.assertIn("texts.txt: line 2501: ", errors)
+
     def test_b117_closed_input(self):
         read, write = os.pipe()
         os.close(write)

@@ -20,6 +20,7 @@ Result<void> BatchQueue::Add(std::shared_ptr<Job> job, Clock::time_point now) {
     job->state_ = Job::State::kAnswered;
     return Error(ErrorCode::kCancelled, "the request was cancelled before it was queued");
   }
+  job->queue_ = this;
   job->state_ = Job::State::kAnswered;
   if (draining_) return Error(ErrorCode::kOverloaded, "shutting down: no new requests");
   if (Result<void> admitted = Admit(limits_, queued(), job->total_tokens()); !admitted.ok()) {
@@ -38,6 +39,7 @@ Result<void> BatchQueue::Add(std::shared_ptr<Job> job, Clock::time_point now) {
 }
 
 bool BatchQueue::Cancel(const std::shared_ptr<Job>& job) {
+  if (job->queue_ != nullptr && job->queue_ != this) return false;
   switch (job->state_) {
     case Job::State::kNew:
       job->state_ = Job::State::kCancelledEarly;

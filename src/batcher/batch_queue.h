@@ -16,6 +16,8 @@
 
 namespace sprat {
 
+class BatchQueue;
+
 // A request: one text or several, each known by its number of tokens only. What the texts are and
 // where their vectors go is in the class that derives from this one; the batcher never looks.
 //
@@ -51,6 +53,7 @@ class Job {
 
   const std::vector<uint32_t> tokens_;
   size_t total_tokens_ = 0;
+  const BatchQueue* queue_ = nullptr;  // that it was added to; set once, before anyone can cancel
   // All that follows is guarded by the mutex of the batcher that has the job.
   State state_ = State::kNew;
   size_t started_ = 0;         // texts that are in a batch or were in one
@@ -90,7 +93,7 @@ class BatchQueue {
 
   // Withdraws a job. True if it waits or runs: then answer it kCancelled; its texts leave the
   // queue, and a batch that has already started goes on for the others. False if it was not added
-  // yet, which is remembered, or was already answered, which changes nothing.
+  // yet, which is remembered, or was already answered, or is another queue's: nothing changes.
   bool Cancel(const std::shared_ptr<Job>& job);
 
   // From here on nothing is accepted, and what waits is due at once.

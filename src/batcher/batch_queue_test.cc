@@ -192,6 +192,14 @@ TEST(BatchQueue, CancelBeforeTheJobIsAddedIsRemembered) {
   EXPECT_THAT(Take(queue, 0), IsEmpty());
 }
 
+TEST(BatchQueue, AJobOfAnotherQueueIsLeftAlone) {
+  BatchQueue queue({}), other({});
+  const std::shared_ptr<Job> a = Single("a");
+  ASSERT_TRUE(queue.Add(a, At(0)).ok());
+  EXPECT_FALSE(other.Cancel(a));
+  EXPECT_THAT(Take(queue, 0), ElementsAre("a"));
+}
+
 TEST(BatchQueue, CancelWhileWaitingRemovesTheText) {
   BatchQueue queue({.window = milliseconds(5)});
   const std::shared_ptr<Job> b = Single("b", 7);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -72,6 +73,20 @@ std::string ChooseFormat(const Options& options) {
   return "jsonl";
 }
 
+// The engine's "text 3: ..." with the file and line that text 3 of the chunk came from.
+Error InPlace(Error error, const TextReader& reader, const TextChunk& chunk) {
+  constexpr std::string_view kText{"text "};
+  const std::string_view message = error.message();
+  if (!message.starts_with(kText)) return error;
+  const char* const digits = message.data() + kText.size();
+  const char* const end = message.data() + message.size();
+  size_t text = 0;
+  const auto [after, fault] = std::from_chars(digits, end, text);
+  if (fault != std::errc() || text >= chunk.places.size() || after == end) return error;
+  return Error(error.code(),
+               reader.Describe(chunk.places[text]).append(after, static_cast<size_t>(end - after)));
+}
+
 // All texts, chunk by chunk.
 Result<void> EmbedAll(const Engine& engine, const Options& options, TextReader& reader,
                       OutputFile& output, VectorWriter& writer) {
@@ -84,7 +99,7 @@ Result<void> EmbedAll(const Engine& engine, const Options& options, TextReader& 
     }
     if (chunk.texts.empty()) break;
     Result<Embeddings> rows = engine.Embed(chunk.texts, options.model.embed);
-    if (!rows.ok()) return std::move(rows.error());
+    if (!rows.ok()) return InPlace(std::move(rows.error()), reader, chunk);
     for (size_t i = 0; i < rows.value().rows(); ++i) {
       if (rows.value().truncated[i] != 0) cut.Count(reader, chunk.places[i]);
     }

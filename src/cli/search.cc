@@ -28,6 +28,7 @@ namespace sprat::cli {
 namespace {
 
 constexpr size_t kBatchPassages{128};
+constexpr size_t kUnlimitedPassage{1536};  // bytes, for a model without a maximum length
 constexpr size_t kSmallestHalved{64};  // a passage of fewer bytes is not halved any more
 constexpr std::chrono::seconds kSaveEvery{2};
 constexpr int kWorkPerSaving{10};  // saving writes the whole file: at most a tenth of the time
@@ -249,7 +250,9 @@ Result<void> Search::AddFile(const FoundFile& file) {
   ++files_;
   const auto path = std::make_shared<const std::string>(file.path);
   // English text has 4 to 5 bytes a token. What is still too long shows when it is embedded.
-  const size_t max_bytes = std::max<size_t>(3 * engine_.info().max_length, kSmallestHalved);
+  const size_t max_tokens = engine_.info().max_length;
+  const size_t max_bytes =
+      max_tokens == 0 ? kUnlimitedPassage : std::max<size_t>(3 * max_tokens, kSmallestHalved);
   for (const Passage& passage : SplitPassages(content, max_bytes)) {
     Consider({.path = path, .text = std::string(passage.text), .line = passage.line});
     if (waiting_.size() < kBatchPassages) continue;

@@ -166,7 +166,7 @@ Result<void> Engine::Impl::RunTexts(std::span<const std::string_view> texts, con
   }
   Result<void> done;
   for (size_t first = 0; first < texts.size() && done.ok(); first += work.window.lengths.size()) {
-    const size_t count = text_ids_.WindowSize(texts.subspan(first));
+    const size_t count = text_ids_.WindowSize(texts.subspan(first), form.prompt.size());
     done = FillWindow(texts, first, count, form, work.window, out);
     if (done.ok()) done = RunWindow(options, first, work, out);
   }
@@ -442,8 +442,10 @@ Result<Engine> Engine::Open(const std::filesystem::path& directory, const Engine
   if (Result<void> valid = CheckLimits(ToLimits(options.batch, 0)); !valid.ok()) {
     return std::move(valid.error()).In("batch");
   }
+  Result<bool> is_static = IsStatic(directory);
+  if (!is_static.ok()) return std::move(is_static.error());
   Result<LoadedModel> loaded =
-      IsStatic(directory) ? LoadStatic(directory, options) : LoadEncoder(directory, options);
+      is_static.value() ? LoadStatic(directory, options) : LoadEncoder(directory, options);
   if (!loaded.ok()) return std::move(loaded.error());
   return Engine(std::make_unique<Impl>(std::move(loaded).value(), options));
 }

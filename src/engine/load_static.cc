@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -136,11 +137,12 @@ EngineInfo Describe(const std::filesystem::path& directory, const StaticConfig& 
 
 }  // namespace
 
-bool IsStatic(const std::filesystem::path& directory) {
+Result<bool> IsStatic(const std::filesystem::path& directory) {
   const std::optional<StaticLayout> layout = FindStaticLayout(directory);
   if (!layout) return false;
   const Result<TensorFile> file = TensorFile::OpenFile(layout->directory / "model.safetensors");
-  return file.ok() && HoldsStaticTable(file.value());
+  if (!file.ok()) return file.error();
+  return HoldsStaticTable(file.value());
 }
 
 Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
@@ -169,6 +171,14 @@ Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
   if (options.check_weights) {
     Result<void> finite = CheckFinite(tables.value().file, "embeddings", tables.value().embeddings);
     if (!finite.ok()) return std::move(finite.error());
+    const std::vector<float>& weights = tables.value().weights;
+    const auto wrong = std::find_if_not(weights.begin(), weights.end(),
+                                        [](float weight) { return std::isfinite(weight); });
+    if (wrong != weights.end()) {
+      return Error(ErrorCode::kCorrupt,
+                   tables.value().file.path().string() + ": tensor 'weights' holds " +
+                       std::to_string(*wrong) + " at " + std::to_string(wrong - weights.begin()));
+    }
   }
   Result<std::unique_ptr<StaticModel>> model =
       StaticModel::Create(std::move(tables).value(), config.value().max_length, options.threads);

@@ -56,8 +56,9 @@ Result<LoadedModel> LoadEncoder(const std::filesystem::path& directory,
 Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
                                const EngineOptions& options);
 
-// True if the directory holds a static model: its checkpoint has the table of one.
-bool IsStatic(const std::filesystem::path& directory);
+// True if the directory holds a static model: its checkpoint has the table of one. Errors: those of
+// TensorFile, for a directory with a static model's files whose checkpoint cannot be read.
+Result<bool> IsStatic(const std::filesystem::path& directory);
 
 }  // namespace sprat
 

@@ -19,6 +19,7 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // A static model whose table has the row [id, 1] for each entry of the tiny vocabulary.
 struct TinyStatic {
@@ -104,6 +105,29 @@ TEST(StaticEngine, TheCutComesBeforeTheDrop) {
   EXPECT_THAT(row.tokens, ElementsAre(1));
   EXPECT_THAT(row.truncated, ElementsAre(1));
   EXPECT_EQ(row.values[0], IdOf(engine, "a"));
+}
+
+// What is cut before unknown tokens are dropped is cut, even if few tokens are left.
+TEST(StaticEngine, ForbiddingTheCutRefusesExactlyWhatWouldBeCut) {
+  const Engine engine = Open({.config = R"({"max_length": 3})"});
+  const EmbedOptions whole{.truncate = false};
+  EXPECT_TRUE(engine.EmbedOne("good \u4e16 morning", whole).ok());
+  for (const std::string_view text : {"good \u4e16 \u4e16 morning", "good good good good"}) {
+    ASSERT_EQ(engine.EmbedOne(text).value().truncated[0], 1) << text;
+    const Result<Embeddings> refused = engine.EmbedOne(text, whole);
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kTooLong);
+    EXPECT_THAT(refused.error().message(), HasSubstr("4 tokens, expected at most"));
+  }
+}
+
+TEST(StaticEngine, ADamagedCheckpointIsNamed) {
+  const std::filesystem::path directory = TinyStatic{}.Write();
+  std::filesystem::resize_file(directory / "model.safetensors", 40);
+  const Result<Engine> engine = Engine::Open(directory);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_THAT(engine.error().message(), HasSubstr("model.safetensors"));
+  EXPECT_THAT(engine.error().message(), Not(HasSubstr("model_type")));
 }
 
 TEST(StaticEngine, OnlyMaxLengthTimesTheMedianCharactersAreRead) {

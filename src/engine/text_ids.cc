@@ -40,13 +40,34 @@ Result<TokenizedLength> TextIds::Append(std::string_view text, const TextForm& f
     text = prompted;
   }
   const bool limited = max_sequence_ != std::numeric_limits<size_t>::max();
-  Result<TokenizedLength> length = Append(text, form.truncate && limited ? max_sequence_ : 0, ids);
-  if (length.ok() && length.value().tokens > max_sequence_) {
-    return Error(ErrorCode::kTooLong, std::to_string(length.value().tokens) +
-                                          " tokens, expected at most the model's maximum of " +
+  const size_t before = ids.size();
+  Result<TokenizedLength> length = Append(text, limited ? max_sequence_ : 0, ids);
+  if (!length.ok() || form.truncate || !length.value().truncated) return length;
+  ids.resize(before);
+  return TooLong(text);
+}
+
+// Says how much of the text counts and how much there is.
+Error TextIds::TooLong(std::string_view text) const {
+  const std::string limit = ", expected at most the model's maximum of ";
+  std::vector<uint32_t> all;
+  Result<TokenizedLength> whole = Tokenize(text, 0, all);
+  if (!whole.ok()) return std::move(whole.error());
+  if (whole.value().tokens > max_sequence_) {
+    return Error(ErrorCode::kTooLong, std::to_string(whole.value().tokens) + " tokens" + limit +
                                           std::to_string(max_sequence_));
   }
-  return length;
+  return Error(ErrorCode::kTooLong, "more characters than are read" + limit +
+                                        std::to_string(rule_.max_characters));
+}
+
+Result<TokenizedLength> TextIds::Tokenize(std::string_view text, size_t max_tokens,
+                                          std::vector<uint32_t>& ids) const {
+  return tokenizer_.Tokenize(text,
+                             {.max_tokens = max_tokens,
+                              .add_special_tokens = rule_.add_special_tokens,
+                              .parse_special_tokens = parse_special_tokens_},
+                             ids);
 }
 
 Result<TokenizedLength> TextIds::Append(std::string_view text, size_t max_tokens,
@@ -61,11 +82,8 @@ Result<TokenizedLength> TextIds::Append(std::string_view text, size_t max_tokens
       }
     }
   }
-  const TokenizeOptions options{.max_tokens = max_tokens,
-                                .add_special_tokens = rule_.add_special_tokens,
-                                .parse_special_tokens = parse_special_tokens_};
   const size_t before = ids.size();
-  Result<TokenizedLength> length = tokenizer_.Tokenize(text.substr(0, kept_bytes), options, ids);
+  Result<TokenizedLength> length = Tokenize(text.substr(0, kept_bytes), max_tokens, ids);
   if (!length.ok()) return length;
   if (kept_bytes < text.size()) length.value().truncated = true;
   if (rule_.dropped_id) {
@@ -76,11 +94,11 @@ Result<TokenizedLength> TextIds::Append(std::string_view text, size_t max_tokens
   return length;
 }
 
-size_t TextIds::WindowSize(std::span<const std::string_view> texts) const {
+size_t TextIds::WindowSize(std::span<const std::string_view> texts, size_t prompt_bytes) const {
   size_t count = 0;
   for (size_t tokens = 0; count < std::min(texts.size(), kWindowTexts); ++count) {
-    // A token is a byte or more of the text.
-    tokens += std::min(texts[count].size(), max_sequence_);
+    // A token is about a byte of the text or more; and there are special ones.
+    tokens += std::min(prompt_bytes + texts[count].size() + 2, max_sequence_);
     if (count > 0 && tokens > kWindowTokens) break;
   }
   return count;

@@ -54,7 +54,7 @@ struct TextWindow {
 // Tokenizes for one model. Any thread may call any method at any time.
 class TextIds {
  public:
-  // A window is at most this large, so that memory is bounded by these numbers and not by the
+  // A window is about this large at most, so that memory is bounded by these numbers and not by the
   // caller's array; a single text may be longer.
   static constexpr size_t kWindowTexts{1024};
   static constexpr size_t kWindowTokens{65536};
@@ -79,8 +79,9 @@ class TextIds {
   Result<TokenizedLength> Append(std::string_view text, size_t max_tokens,
                                  std::vector<uint32_t>& ids) const;
 
-  // How many of `texts`, from the first on, make a window; 0 only for no texts.
-  size_t WindowSize(std::span<const std::string_view> texts) const;
+  // How many of `texts`, from the first on and each with a prompt of this size before it, make a
+  // window; 0 only for no texts.
+  size_t WindowSize(std::span<const std::string_view> texts, size_t prompt_bytes) const;
 
   // True if the texts are so long that several threads finish them earlier than one.
   static bool WorthThreads(std::span<const std::string_view> texts);
@@ -95,6 +96,10 @@ class TextIds {
                     Embeddings& out) const;
 
  private:
+  Result<TokenizedLength> Tokenize(std::string_view text, size_t max_tokens,
+                                   std::vector<uint32_t>& ids) const;
+  Error TooLong(std::string_view text) const;
+
   const Tokenizer& tokenizer_;
   TextRule rule_;
   size_t max_sequence_;

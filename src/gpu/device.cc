@@ -22,8 +22,14 @@ Result<DeviceBuffer> AllocateDevice(size_t size_bytes) {
   if (!done.ok()) return std::move(done.error());
   DeviceBuffer buffer(static_cast<std::byte*>(memory));
   done = Check(cudaMemset(memory, 0, size_bytes), "clearing device memory");
+  if (done.ok()) done = Check(cudaStreamSynchronize(cudaStreamLegacy), "clearing device memory");
   if (!done.ok()) return std::move(done.error());
   return buffer;
+}
+
+Result<void> Upload(void* to, const void* from, size_t size_bytes, std::string_view what) {
+  Result<void> done = Check(cudaMemcpy(to, from, size_bytes, cudaMemcpyHostToDevice), what);
+  return done.ok() ? Check(cudaStreamSynchronize(cudaStreamLegacy), what) : done;
 }
 
 Result<PinnedBuffer> AllocatePinned(size_t size_bytes) {

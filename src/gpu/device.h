@@ -44,8 +44,11 @@ using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
 using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
 using GraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraphExec>;
 
-// Zeroed. Errors: kOutOfMemory, naming the size.
+// Zeroed when it returns, for every stream: those of CreateStream do not wait for CUDA's default
+// stream, where memory is cleared and copied. Errors: kOutOfMemory, naming the size.
 Result<DeviceBuffer> AllocateDevice(size_t size_bytes);
+// Copies from host memory to device memory; complete when it returns, for every stream.
+Result<void> Upload(void* to, const void* from, size_t size_bytes, std::string_view what);
 Result<PinnedBuffer> AllocatePinned(size_t size_bytes);
 Result<Stream> CreateStream();
 Result<Event> CreateEvent();  // with timing

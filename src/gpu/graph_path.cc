@@ -77,9 +77,8 @@ Result<void> GraphPath::LoadWeights(const EncoderConfig& config, const ReadTenso
   Result<DeviceBuffer> weights = AllocateDevice(packed.value().size_bytes());
   if (!weights.ok()) return std::move(weights.error());
   weights_ = std::move(weights).value();
-  return Check(cudaMemcpy(weights_.get(), packed.value().begin(), packed.value().size_bytes(),
-                          cudaMemcpyHostToDevice),
-               "copying weights to the device");
+  return Upload(weights_.get(), packed.value().begin(), packed.value().size_bytes(),
+                "copying weights to the device");
 }
 
 Result<void> GraphPath::AllocateWorkSpace() {

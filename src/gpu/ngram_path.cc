@@ -40,9 +40,8 @@ template <typename T>
 Result<DeviceBuffer> Sent(const std::vector<T>& values) {
   Result<DeviceBuffer> buffer = AllocateDevice(values.size() * sizeof(T));
   if (!buffer.ok()) return buffer;
-  Result<void> done = Check(cudaMemcpy(buffer.value().get(), values.data(),
-                                       values.size() * sizeof(T), cudaMemcpyHostToDevice),
-                            "sending a batch to the device");
+  Result<void> done = Upload(buffer.value().get(), values.data(), values.size() * sizeof(T),
+                             "sending a batch to the device");
   if (!done.ok()) return std::move(done.error());
   return buffer;
 }

@@ -12,8 +12,8 @@ namespace sprat::gpu {
 namespace {
 
 Result<void> Upload(void* to, const void* from, size_t size_bytes) {
-  return Check(cudaMemcpy(to, from, size_bytes, cudaMemcpyHostToDevice),
-               fmt::format("copying {} bytes to the device", size_bytes));
+  return gpu::Upload(to, from, size_bytes,
+                     fmt::format("copying {} bytes to the device", size_bytes));
 }
 
 template <typename T>

@@ -67,15 +67,19 @@ Result<std::unique_ptr<NgramLayer>> NgramLayer::Load(const NgramConfig& config,
 Result<void> NgramLayer::Check(std::span<const NgramPiece> pieces) const {
   const uint32_t vocabulary = config().vocabulary;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    for (const std::span<const uint32_t> tokens : {pieces[i].context, pieces[i].tokens}) {
+    // A look-back ends after N - 1 tokens: what is further back does not matter.
+    const size_t looked_at = std::min<size_t>(pieces[i].context.size(), config().max_order - 1);
+    const std::span<const uint32_t> context = pieces[i].context.last(looked_at);
+    for (const std::span<const uint32_t> tokens : {context, pieces[i].tokens}) {
       const auto wrong = std::find_if(tokens.begin(), tokens.end(),
                                       [&](uint32_t token) { return token >= vocabulary; });
       if (wrong == tokens.end()) continue;
-      const bool in_context = tokens.data() == pieces[i].context.data();
-      return Error(
-          ErrorCode::kInvalidArgument,
-          fmt::format("{} token {} of piece {} is {}, expected an id below vocab_size {}",
-                      in_context ? "context" : "", wrong - tokens.begin(), i, *wrong, vocabulary));
+      const bool in_context = tokens.data() == context.data();
+      const size_t at = static_cast<size_t>(wrong - tokens.begin()) +
+                        (in_context ? pieces[i].context.size() - looked_at : 0);
+      return Error(ErrorCode::kInvalidArgument,
+                   fmt::format("{} {} of piece {} is {}, expected an id below vocab_size {}",
+                               in_context ? "context token" : "token", at, i, *wrong, vocabulary));
     }
   }
   return {};

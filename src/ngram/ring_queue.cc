@@ -28,7 +28,11 @@ class RingQueue final : public ReadQueue {
     const int result = io_uring_queue_init(static_cast<unsigned>(depth), &ring_, 0);
     if (result < 0) return RingError("setup", -result);
     open_ = true;
-    return {};
+    // Before Linux 5.6 there are rings, but this operation is not.
+    io_uring_probe* const probe = io_uring_get_probe_ring(&ring_);
+    const bool reads = probe != nullptr && io_uring_opcode_supported(probe, IORING_OP_READ) != 0;
+    io_uring_free_probe(probe);
+    return reads ? Result<void>() : RingError("read", EINVAL);
   }
 
   bool Push(const ReadRequest& request, size_t tag) override {

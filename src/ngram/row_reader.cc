@@ -197,9 +197,9 @@ Result<RowReader::Lane> RowReader::OpenLane() {
   }
   if (!queue->ok()) return std::move(queue->error());
   const uint64_t first = RoundUp(reinterpret_cast<uintptr_t>(blocks.value().begin()));
-  return Lane{.queue = std::move(*queue).value(),
-              .blocks = std::move(blocks).value(),
-              .first_block = reinterpret_cast<std::byte*>(first)};
+  return Lane{.blocks = std::move(blocks).value(),
+              .first_block = reinterpret_cast<std::byte*>(first),
+              .queue = std::move(*queue).value()};
 }
 
 Result<RowReader::Lane> RowReader::TakeLane() {

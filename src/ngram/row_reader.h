@@ -71,9 +71,9 @@ class RowReader {
   class Pass;
   // What one call of Read works with.
   struct Lane {
-    std::unique_ptr<ReadQueue> queue;
     Buffer<std::byte> blocks;          // holds queue_depth pieces of blocks_bytes_
     std::byte* first_block = nullptr;  // the first of them, aligned to a block
+    std::unique_ptr<ReadQueue> queue;  // last: it ends before the memory that it reads into
   };
 
   explicit RowReader(const RowReaderOptions& options);

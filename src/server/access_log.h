@@ -6,9 +6,12 @@
 
 namespace sprat::server {
 
-// Writes asynchronously: if standard output cannot keep up, the oldest lines are dropped rather
-// than requests held up. Neither texts nor keys are logged.
+// Writes asynchronously: if standard output cannot keep up, lines are dropped rather than requests
+// held up. Neither texts nor keys are logged.
 void LogAccess(const Exchange& exchange, const Response& response, SteadyClock::duration took);
+
+// From here on a line that standard output does not take at once is dropped: before the log ends.
+void EndAccessLog();
 
 // The line, without its end.
 std::string AccessLine(const Exchange& exchange, const Response& response,

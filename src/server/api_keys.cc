@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -35,10 +34,17 @@ Result<ApiKeys> ApiKeys::Read(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file, status_error)) {
     return Error(ErrorCode::kNotFound, file.string() + ": no such file of API keys");
   }
+  constexpr size_t kLimitBytes{16 << 20};
   std::ifstream stream(file);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream.good() && !stream.eof()) {
-    return Error(ErrorCode::kIo, file.string() + ": cannot read the API keys");
+  std::string text;
+  char part[4096];
+  do {
+    stream.read(part, sizeof part);  // of a directory it sets badbit, where an iterator would throw
+    text.append(part, static_cast<size_t>(stream.gcount()));
+  } while (stream.good() && text.size() <= kLimitBytes);
+  if (!stream.eof() || stream.bad()) {
+    return Error(ErrorCode::kIo, file.string() + ": cannot read the API keys, expected a file of " +
+                                     "at most " + std::to_string(kLimitBytes) + " bytes");
   }
   Result<ApiKeys> keys = Parse(text);
   if (!keys.ok()) return std::move(keys.error()).In(file.string());

@@ -40,5 +40,13 @@ TEST(ApiKeys, AMissingFileIsNamed) {
   EXPECT_EQ(keys.error().code(), ErrorCode::kNotFound);
 }
 
+TEST(ApiKeys, WhatCannotBeReadIsAnErrorAndNothingIsThrown) {
+  for (const char* file : {"/", "/dev/zero"}) {  // a directory; one without an end
+    const Result<ApiKeys> keys = ApiKeys::Read(file);
+    ASSERT_FALSE(keys.ok()) << file;
+    EXPECT_EQ(keys.error().code(), ErrorCode::kIo) << file;
+  }
+}
+
 }  // namespace
 }  // namespace sprat::server

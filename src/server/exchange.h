@@ -80,7 +80,7 @@ Task<std::invoke_result_t<Function>> OnPool(Exchange& exchange, asio::thread_poo
 // The same on the pool for heavy work.
 template <typename Function>
 Task<std::invoke_result_t<Function>> OnPool(Exchange& exchange, Function function) {
-  co_return co_await OnPool(exchange, exchange.service.heavy, function);
+  co_return co_await OnPool(exchange, *exchange.service.heavy, function);
 }
 
 // Bodies and answers from these sizes on go to the pool.

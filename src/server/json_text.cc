@@ -88,7 +88,7 @@ void AppendNumber(size_t value, std::string& out) {
 }
 
 void AppendVector(std::span<const float> values, std::string& out) {
-  constexpr size_t kLongestNumber{16};  // "-1.17549435e-38" and a comma
+  constexpr size_t kLongestNumber{24};  // "-1234567900000000" and a comma are 18
   const size_t start = out.size();
   out.resize(start + values.size() * kLongestNumber + 2);
   char* at = out.data() + start;

@@ -39,16 +39,20 @@ TEST(AppendVector, WritesTheShortestNumbersThatReadBack) {
 }
 
 TEST(AppendVector, LongestNumbersFit) {
-  const std::vector<float> values(100, -1.17549435e-38f);
-  std::string out;
-  AppendVector(values, out);
-  const char* at = out.c_str() + 1;
-  for (const float value : values) {
-    char* end = nullptr;
-    EXPECT_EQ(std::strtof(at, &end), value);
-    at = end + 1;
+  // Up to 1e16 numbers are written without an exponent.
+  for (const float longest : {-1.17549435e-38f, -1.2345679e15f, -9.9999998e15f, 3.4028235e38f}) {
+    const std::vector<float> values(100, longest);
+    std::string out;
+    AppendVector(values, out);
+    const char* at = out.c_str() + 1;
+    for (const float value : values) {
+      char* end = nullptr;
+      EXPECT_EQ(std::strtof(at, &end), value);
+      at = end + 1;
+    }
+    EXPECT_EQ(at, out.c_str() + out.size());
+    EXPECT_LE(out.capacity(), values.size() * 24 + 2 + 16);
   }
-  EXPECT_EQ(at, out.c_str() + out.size());
 }
 
 TEST(AppendBase64, MatchesTheReportedExample) {

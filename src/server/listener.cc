@@ -90,6 +90,8 @@ Result<UnixAcceptor> ListenUnix(Executor executor, const std::filesystem::path& 
     asio::basic_stream_socket<asio::local::stream_protocol, Executor> probe(executor);
     probe.connect(endpoint, fault);
     if (!fault) return CannotListen(path.string(), asio::error::address_in_use);
+    // Nobody listens there any more. Whatever else went wrong, it may be somebody's.
+    if (fault != asio::error::connection_refused) return CannotListen(path.string(), fault);
     std::filesystem::remove(path, ignored);
   }
   UnixAcceptor acceptor(executor);

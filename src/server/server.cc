@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "server/access_log.h"
 #include "server/listener.h"
 #include "server/service.h"
 #include "server/systemd.h"
@@ -123,6 +124,7 @@ Result<void> Server::Listen() {
 void Server::Load() {
   Result<void> loaded = service_.Load();
   if (loaded.ok()) {
+    if (!service_.ready()) return;  // told to end before it was done
     for (const ServedModel& model : service_.models()) {
       const EngineInfo& info = model.engine.info();
       spdlog::info("serving '{}': {}, {} dimensions, {} on {}, {} threads", model.id,
@@ -167,7 +169,8 @@ Task<void> Server::StopAccepting() {
   co_return;
 }
 
-// Lets every connection finish its request. Models that are still loading are not waited for.
+// Lets every connection finish its request. Of models that are still loading, only the one that is
+// being opened is waited for.
 Task<void> Server::Drain() {
   spdlog::info("shutting down");
   NotifySystemd("STOPPING=1");
@@ -210,9 +213,10 @@ Result<void> Server::Run() {
   control_.run();
   loader_.join();
   for (const auto& thread : threads_) thread->Stop();
-  for (asio::thread_pool* const pool : {&service_.heavy, &service_.token_vectors}) {
-    pool->stop();
-    pool->join();
+  for (std::optional<asio::thread_pool>* const pool : {&service_.heavy, &service_.token_vectors}) {
+    (*pool)->stop();
+    (*pool)->join();
+    pool->reset();  // what it never started ends here, while the loops are still there
   }
   service_.Close();  // before the loops that its last answers are posted to
   return std::move(result_);
@@ -223,11 +227,13 @@ Result<void> Server::Run() {
 Result<void> Serve(const ServerOptions& options) {
   if (Result<void> valid = CheckOptions(options); !valid.ok()) return valid;
   RaiseDescriptorLimit();
+  std::signal(SIGPIPE, SIG_IGN);  // a log without a reader must not end the server
   const auto log =
       std::make_shared<spdlog::logger>("sprat", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   log->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l: %v");
   spdlog::set_default_logger(log);
   Result<void> result = Server(options).Run();
+  EndAccessLog();
   spdlog::shutdown();
   return result;
 }

@@ -23,9 +23,10 @@ Result<void> WarmUp(const Engine& engine) {
 // How many special tokens the tokenizer puts before and after a text: those that "" consists of,
 // split where a text begins.
 Result<void> CountSpecialTokens(ServedModel& model) {
-  Result<Tokens> none = model.engine.Tokenize("");
+  const EmbedOptions bare{.prompt = ""};  // not the model's default prompt
+  Result<Tokens> none = model.engine.Tokenize("", bare);
   if (!none.ok()) return std::move(none.error());
-  Result<Tokens> one = model.engine.Tokenize("a");
+  Result<Tokens> one = model.engine.Tokenize("a", bare);
   if (!one.ok()) return std::move(one.error());
   const std::vector<uint32_t>& special = none.value().ids;
   const std::vector<uint32_t>& text = one.value().ids;
@@ -65,11 +66,12 @@ Result<ServedModel> Service::Open(const ModelSource& source) {
 
 Result<void> Service::Load() {
   for (const ModelSource& source : options.models) {
+    if (draining()) return {};
     Result<ServedModel> model = Open(source);
     if (!model.ok()) return std::move(model.error()).In("model '" + source.id + "'");
     models_.push_back(std::move(model).value());
   }
-  ready_.store(true, std::memory_order_release);
+  if (!draining()) ready_.store(true, std::memory_order_release);
   return {};
 }
 

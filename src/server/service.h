@@ -6,6 +6,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,13 +36,14 @@ class Service {
   Metrics metrics;
 
   // For work that would hold up a network thread: large bodies, large answers.
-  boost::asio::thread_pool heavy{1};
+  std::optional<boost::asio::thread_pool> heavy{std::in_place, 1};
 
   // For vectors of tokens, which take the device without a queue of their own.
-  boost::asio::thread_pool token_vectors{1};
+  std::optional<boost::asio::thread_pool> token_vectors{std::in_place, 1};
   std::atomic<size_t> token_requests{0};  // that wait for it or use it
 
-  // Opens and warms up the models; from its success on, ready() holds and models() is constant.
+  // Opens and warms up the models; from its success on, ready() holds and models() is constant. If
+  // the server is told to end meanwhile, it stops after the model it is at, and ready() never holds.
   Result<void> Load();
 
   // Ends the models: whatever they still had is answered. For when no thread serves any more.

@@ -179,6 +179,22 @@ TEST(StaticConfig, DefaultsAreTheReferences) {
   EXPECT_EQ(config.value().max_length, 512u);
 }
 
+// A value below the smallest normal number counts as zero wherever the text is computed.
+TEST(StaticModel, DenormalsHaveTheSameBitsAloneAndInALargeBatch) {
+  const std::vector<float> table = {1e-40f, 3.0f, 2e-39f, 1.0f};
+  const auto model = Model({{"embeddings", "F32", "[2,2]", Bytes(table)}});
+  const std::vector<float> alone = Embed(*model, {0, 1}, false);
+  TokenBatch batch;
+  constexpr size_t kTexts{5000};
+  for (size_t i = 0; i < kTexts; ++i) batch.Append(std::vector<uint32_t>{0, 1});
+  std::vector<float> out(kTexts * 2);
+  ASSERT_TRUE(model->Embed(batch, {.normalize = false}, {out.data(), kTexts, 2}).ok());
+  for (size_t i = 0; i < kTexts; ++i) {
+    ASSERT_EQ(std::memcmp(out.data() + i * 2, alone.data(), 2 * sizeof(float)), 0) << i;
+  }
+  EXPECT_THAT(alone, ElementsAre(0.0f, 2.0f));
+}
+
 TEST(StaticConfig, NullMeansNoLimit) {
   const auto layout = FindStaticLayout(Config(R"({"max_length": null, "normalize": true})"));
   const Result<StaticConfig> config = ReadStaticConfig(*layout);

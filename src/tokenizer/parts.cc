@@ -1,7 +1,9 @@
 #include "tokenizer/parts.h"
 
-#include <algorithm>
 #include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
 namespace sprat {
 
@@ -15,15 +17,14 @@ std::vector<PreTokenizer::Step> BertPreTokenizerSteps() {
 void AssignIds(const DoubleArray& model_tokens, size_t model_size, std::vector<AddedToken>& tokens,
                std::vector<DoubleArray::Entry>& entries) {
   std::vector<AddedToken> kept;
+  std::unordered_map<std::string, size_t> places;  // of contents in `kept`
   auto next_id = static_cast<uint32_t>(model_size);
   for (AddedToken& token : tokens) {
     if (token.content.empty()) continue;
-    const auto same = std::find_if(kept.begin(), kept.end(), [&token](const AddedToken& other) {
-      return other.content == token.content;
-    });
-    if (same != kept.end()) {  // the last description of a token counts
-      token.id = same->id;
-      *same = std::move(token);
+    const auto [place, is_new] = places.emplace(token.content, kept.size());
+    if (!is_new) {  // the last description of a token counts
+      token.id = kept[place->second].id;
+      kept[place->second] = std::move(token);
       continue;
     }
     const std::optional<uint32_t> known = model_tokens.Find(token.content);

@@ -129,6 +129,15 @@ Result<Tokenizer> Tokenizer::Open(const std::filesystem::path& directory) {
   Result<TokenizerParts> parts =
       json ? ReadTokenizerJson(directory / "tokenizer.json") : ReadVocabTxt(directory);
   if (!parts.ok()) return std::move(parts.error());
+  for (const std::vector<uint32_t>* special : {&parts.value().prefix, &parts.value().suffix}) {
+    for (const uint32_t id : *special) {
+      if (id < parts.value().vocabulary.size()) continue;
+      return Error(ErrorCode::kCorrupt,
+                   fmt::format("{}: the special tokens around a text have the id {}, expected one "
+                               "below the vocabulary's size of {}",
+                               directory.string(), id, parts.value().vocabulary.size()));
+    }
+  }
   Result<std::unique_ptr<const Pipeline>> pipeline = Pipeline::Build(std::move(parts).value());
   if (!pipeline.ok()) return std::move(pipeline.error()).In(directory.string());
   return Tokenizer(std::move(pipeline).value());

@@ -275,6 +275,8 @@ TEST(Tokenizer, SaysWhichKeyIsWrong) {
               HasSubstr("the unknown token '[unk]' is not in the vocabulary"));
   EXPECT_THAT(OpenChanged(R"("ids":[101])", R"("ids":["101"])").message(),
               HasSubstr("post_processor.special_tokens.[CLS].ids[0] must be an integer"));
+  EXPECT_THAT(OpenChanged(R"("ids":[101])", R"("ids":[4000000000])").message(),
+              HasSubstr("have the id 4000000000, expected one below the vocabulary's size of 5"));
   EXPECT_THAT(OpenChanged(R"("lstrip":false)", R"("lstrip":"no")").message(),
               HasSubstr("added_tokens[0].lstrip must be true or false, found \"no\""));
   EXPECT_THAT(OpenChanged(R"({"version":"1.0")", R"({"version")").message(), HasSubstr("not JSON"));

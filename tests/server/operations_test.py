@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""What an operator does to a server: logs whose reader goes or stops, key files replaced, an end
+while models load.
+
+    operations_test.py PROGRAM MODEL TINY_MODEL [unittest arguments]
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import GOOD, Arguments, main
+from running_server import RunningServer
+
+
+def post_good(server, times):
+    connection = server.connection()
+    for _ in range(times):
+        assert server.post("/v1/embeddings", GOOD, connection=connection).status == 200
+    connection.close()
+
+
+class Logs(unittest.TestCase):
+    def test_a_log_whose_reader_has_gone_does_not_end_the_server(self):
+        server = RunningServer(Arguments.program, Arguments.tiny, "--access-log")
+        try:
+            os.close(server.process.stdout.fileno())
+            post_good(server, 50)
+        finally:
+            server.process.stdout = open(os.devnull, encoding="ascii")
+            self.assertEqual(server.close(), 0)
+
+    def test_a_log_whose_reader_has_stopped_holds_up_neither_requests_nor_the_end(self):
+        read, write = os.pipe()
+        errors = tempfile.TemporaryFile("w+")
+        process = subprocess.Popen(
+            [Arguments.program, "serve", "--model", f"m={Arguments.tiny}", "--port", "0",
+             "--access-log"],
+            stdout=write,
+            stderr=errors,
+        )
+        os.close(write)
+        try:
+            port = self.await_port(process, errors)
+            head = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+                for _ in range(1000):  # about 200 kB of log; a pipe takes 64
+                    sock.sendall(head)
+                    self.assertIn(b"HTTP/1.1 ", sock.recv(4096))
+            process.terminate()
+            self.assertEqual(process.wait(timeout=30), 0)
+            lines = os.read(read, 1 << 16).decode().splitlines()
+            self.assertEqual(json.loads(lines[0])["path"], "/health")
+        finally:
+            process.kill()
+            process.wait()
+            os.close(read)
+            errors.close()
+
+    def await_port(self, process, errors):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            errors.seek(0)
+            for line in errors.read().splitlines():
+                if "listening on" in line:
+                    return int(line.rsplit(":", 1)[1])
+            time.sleep(0.02)
+        self.fail("the server does not listen")
+
+
+class Keys(unittest.TestCase):
+    def test_a_directory_in_the_place_of_the_keys_leaves_keys_and_signals_as_they_were(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = os.path.join(folder, "keys")
+            with open(keys, "w", encoding="ascii") as file:
+                file.write("k-1\n")
+            server = RunningServer(Arguments.program, Arguments.tiny, "--api-keys", keys)
+            os.remove(keys)
+            os.mkdir(keys)
+            server.process.send_signal(signal.SIGHUP)
+            deadline = time.monotonic() + 30
+            while not any("stay as they were" in line for line in server.log):
+                self.assertLess(time.monotonic(), deadline, server.log)
+                time.sleep(0.02)
+            answer = server.post(
+                "/v1/embeddings", GOOD, headers={"Authorization": "Bearer k-1"}
+            )
+            self.assertEqual(answer.status, 200)
+            self.assertEqual(server.close(), 0)
+
+
+class End(unittest.TestCase):
+    def test_models_that_still_load_are_not_waited_for(self):
+        many = [part for i in range(200) for part in ("--model", f"m{i}={Arguments.model}")]
+        server = RunningServer(Arguments.program, Arguments.model, *many, wait=False)
+        self.assertEqual(server.close(), 0)
+        self.assertFalse([line for line in server.log if "serving" in line])
+
+
+if __name__ == "__main__":
+    main()
