@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+from tiny_static import write_static_model
+
 SPRAT = os.environ["SPRAT_BINARY"]
 TINY_MODEL = os.environ["SPRAT_TINY_MODEL"]  # written by cli_model
 
@@ -50,23 +52,7 @@ class SpratTest(unittest.TestCase):
         return path
 
     def write_static_model(self, name, rows, config):
-        """A static model of two columns with the tiny model's words; rows: word -> [a, b]."""
-        words = pathlib.Path(TINY_MODEL, "vocab.txt").read_text(encoding="utf-8").splitlines()
-        tokenizer = json.dumps({
-            "added_tokens": [], "post_processor": None, "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "normalizer": {"type": "BertNormalizer", "clean_text": True, "lowercase": True,
-                           "handle_chinese_chars": True, "strip_accents": None},
-            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-                      "max_input_chars_per_word": 100,
-                      "vocab": {word: i for i, word in enumerate(words)}}})
-        table = [rows.get(word, [1.0, float(i)]) for i, word in enumerate(words)]
-        data = struct.pack(f"<{2 * len(words)}f", *(x for row in table for x in row))
-        header = json.dumps({"embeddings": {"dtype": "F32", "shape": [len(words), 2],
-                                            "data_offsets": [0, len(data)]}}).encode()
-        folder = self.write(f"{name}/tokenizer.json", tokenizer).parent
-        self.write(f"{name}/config.json", json.dumps(config))
-        self.write(f"{name}/model.safetensors", struct.pack("<Q", len(header)) + header + data)
-        return folder
+        return write_static_model(self.folder / name, TINY_MODEL, rows, config)
 
     def start(self, *args, **options):
         return subprocess.Popen([SPRAT, *map(str, args)], cwd=self.folder, env=self.env, **options)

@@ -45,6 +45,7 @@ def make(encoder: pathlib.Path, output: pathlib.Path, columns: int, dtype: str, 
     output.mkdir(parents=True)
     safetensors.numpy.save_file({"embeddings": numpy.ascontiguousarray(table.astype(DTYPES[dtype]))},
                                 output / "model.safetensors")
+    (output / "model.safetensors").chmod(0o644)  # save_file leaves it to its owner
     tokenizer = json.loads((encoder / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["truncation"] = tokenizer["padding"] = None
     (output / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")

@@ -1,6 +1,8 @@
 // sprat ngram: ids and vectors of n-gram embeddings, from token ids.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,6 +81,15 @@ Result<std::string> VectorsLine(const NgramEmbedding& model, const NgramPiece& p
   std::vector<float> vectors(piece.tokens.size() * model.info().hidden);
   Result<void> embedded = model.Embed(piece.context, piece.tokens, vectors);
   if (!embedded.ok()) return std::move(embedded.error());
+  const auto wrong =
+      std::find_if_not(vectors.begin(), vectors.end(), [](float x) { return std::isfinite(x); });
+  if (wrong != vectors.end()) {
+    const auto at = static_cast<size_t>(wrong - vectors.begin());
+    return Error(ErrorCode::kCorrupt,
+                 fmt::format("column {} of the vector of token {} is {}: a table, a scale or a "
+                             "projection of the model holds NaN or infinity",
+                             at % model.info().hidden, at / model.info().hidden, *wrong));
+  }
   if (raw) return Bytes(vectors);
   return JsonObject()
       .Add("index", index)

@@ -40,6 +40,15 @@ float QuantizeRow(const std::byte* row, size_t width, std::byte* codes) {
   return scale;
 }
 
+// A scale of 0 would make a row of zeros, a negative one its opposite, NaN and infinity themselves.
+Result<void> CheckScales(std::span<const float> scales) {
+  const auto wrong = std::find_if_not(
+      scales.begin(), scales.end(), [](float scale) { return scale > 0 && std::isfinite(scale); });
+  if (wrong == scales.end()) return {};
+  return Error(ErrorCode::kCorrupt, fmt::format("scale {} is {}, expected a positive number",
+                                                wrong - scales.begin(), *wrong));
+}
+
 // The elements of `count` rows of a float tensor from `first` on, as bf16.
 Result<void> RoundRows(const Tensor& tensor, size_t first, size_t count, std::byte* out) {
   const size_t width = tensor.shape[1], row_bytes = width * ElementBytes(tensor.dtype);
@@ -98,7 +107,7 @@ Result<void> RowTables::LoadTable(const NgramConfig& config, const NgramTensors&
   const Tensor& tensor = *tensors.tables[index];
   if (tensors.scales[index] != nullptr) {
     Result<void> scales = LoadScales(*tensors.scales[index], config.stored_rows(index), table);
-    if (!scales.ok()) return scales;
+    if (!scales.ok()) return std::move(scales.error()).In(fmt::format("scales of table {}", index));
   }
   if (form_ == NgramTables::kCached) return {};
   if (form_ == NgramTables::kMapped) {
@@ -109,13 +118,17 @@ Result<void> RowTables::LoadTable(const NgramConfig& config, const NgramTensors&
 }
 
 Result<void> RowTables::LoadScales(const Tensor& scales, uint64_t rows, Table& table) {
-  if (scales.elements() == 1) return CopyAsF32(scales, {&table.scale, 1});
+  if (scales.elements() == 1) {
+    Result<void> copied = CopyAsF32(scales, {&table.scale, 1});
+    return copied.ok() ? CheckScales({&table.scale, 1}) : copied;
+  }
   Result<Buffer<float>> owned = Buffer<float>::Allocate(rows);
   if (!owned.ok()) return std::move(owned.error());
   table.owned_scales = std::move(owned).value();
   table.row_scales = table.owned_scales.begin();
   resident_bytes_ += rows * sizeof(float);
-  return CopyAsF32(scales, table.owned_scales.span());
+  Result<void> copied = CopyAsF32(scales, table.owned_scales.span());
+  return copied.ok() ? CheckScales(table.owned_scales.span()) : copied;
 }
 
 // Fills owned_rows from the file: as they are, rounded to bf16, or quantised from bf16.
@@ -168,7 +181,10 @@ Result<void> RowTables::CopyRows(const NgramTensors& tensors, const Tensor& tens
 Result<void> RowTables::OpenCache(const NgramConfig& config, const NgramTensors& tensors,
                                   const NgramOptions& options) {
   const size_t slot_bytes = (row_bytes_ + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
-  const size_t slots = std::min<uint64_t>(options.cache_bytes / slot_bytes, UINT32_MAX - 1);
+  uint64_t rows = 0;  // more slots than the model has rows would stay empty
+  for (uint32_t i = 0; i < config.tables(); ++i) rows += config.stored_rows(i);
+  const size_t slots =
+      std::min({options.cache_bytes / slot_bytes, rows, uint64_t{UINT32_MAX - 1}});
   if (slots < config.tables()) {
     return Error(
         ErrorCode::kInvalidArgument,

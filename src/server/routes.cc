@@ -25,6 +25,7 @@ constexpr Route kTable[] = {
     {"/metrics", "GET", kTei, false, false, PrometheusMetrics},
     {"/openapi.json", "GET", kTei, false, false, OpenApi},
     {"/", "GET", kTei, false, false, Page},
+    {"/", "POST", kTei, true, true, TeiEmbed},  // what clients that know only an address call
 };
 
 bool EqualIgnoringCase(std::string_view a, std::string_view b) {
@@ -63,16 +64,19 @@ std::string_view PathOf(std::string_view target) { return target.substr(0, targe
 
 ApiStyle StyleOf(std::string_view path) { return path.starts_with("/v1/") ? kOpenAi : kTei; }
 
-const Route* FindRoute(std::string_view path) {
+const Route* FindRoute(std::string_view path, std::string_view method) {
   if (path.starts_with("/v1/models/")) path = "/v1/models";
-  const Route* const found =
-      std::find_if(std::begin(kTable), std::end(kTable),
-                   [path](const Route& route) { return route.path == path; });
-  return found == std::end(kTable) ? nullptr : found;
+  const Route* found = nullptr;
+  for (const Route& route : kTable) {
+    if (route.path != path) continue;
+    if (MethodFits(route, method)) return &route;
+    if (found == nullptr) found = &route;
+  }
+  return found;
 }
 
 std::optional<Response> CheckHead(const Service& service, const Head& head) {
-  const Route* const route = FindRoute(head.path);
+  const Route* const route = FindRoute(head.path, head.method);
   const ApiStyle style = StyleOf(head.path);
   if (route == nullptr) {
     return ErrorResponse(style, WithStatus(404, "no such route; there are " + RouteNames()));
@@ -99,7 +103,7 @@ std::optional<Response> CheckHead(const Service& service, const Head& head) {
 }
 
 Task<Response> Handle(Exchange& exchange) {
-  co_return co_await FindRoute(exchange.path)->handler(exchange);
+  co_return co_await FindRoute(exchange.path, exchange.method)->handler(exchange);
 }
 
 }  // namespace sprat::server

@@ -32,8 +32,9 @@ std::string_view PathOf(std::string_view target);
 // The style in which errors about this path are told.
 ApiStyle StyleOf(std::string_view path);
 
-// The route of a path; nullptr if there is none. "/v1/models/ID" is the route "/v1/models".
-const Route* FindRoute(std::string_view path);
+// The route of a path that takes this method, or else the path's first one; nullptr if there is
+// none. "/v1/models/ID" is the route "/v1/models".
+const Route* FindRoute(std::string_view path, std::string_view method);
 
 // What is wrong with a request, as far as its head tells: 404, 405, 401, 415 or 503, with the
 // headers that belong to it; nullopt if the route's handler may be called.

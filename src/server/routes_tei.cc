@@ -38,7 +38,9 @@ Started StartSimilarity(Exchange& exchange) {
   const TeiSimilarityRequest& request = std::get<TeiSimilarityRequest>(parsed);
   TextInput input;
   input.texts = request.texts;
-  started.pending = Submit(exchange, exchange.service.models().front(), input, request.options);
+  EmbedOptions options = request.options;
+  options.normalize = true;  // whatever the model's files say: the answer is a cosine
+  started.pending = Submit(exchange, exchange.service.models().front(), input, options);
   return started;
 }
 

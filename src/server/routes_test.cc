@@ -20,11 +20,13 @@ TEST(PathOf, EndsAtTheQuery) {
 }
 
 TEST(FindRoute, IsExact) {
-  EXPECT_EQ(FindRoute("/embed")->path, "/embed");
-  EXPECT_EQ(FindRoute("/v1/models/a/b")->path, "/v1/models");
-  EXPECT_EQ(FindRoute("/")->path, "/");
+  EXPECT_EQ(FindRoute("/embed", "POST")->path, "/embed");
+  EXPECT_EQ(FindRoute("/embed", "PUT")->path, "/embed");
+  EXPECT_EQ(FindRoute("/v1/models/a/b", "GET")->path, "/v1/models");
+  EXPECT_EQ(FindRoute("/", "HEAD")->handler, Page);
+  EXPECT_EQ(FindRoute("/", "POST")->handler, TeiEmbed);
   for (const char* path : {"", "/embed/", "/EMBED", "embed", "//embed", "/v1/models2", "/v1"}) {
-    EXPECT_EQ(FindRoute(path), nullptr) << path;
+    EXPECT_EQ(FindRoute(path, "GET"), nullptr) << path;
   }
 }
 

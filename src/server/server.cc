@@ -41,6 +41,13 @@ Result<void> CheckOptions(const ServerOptions& options) {
   if (options.threads < 1) return wrong("threads must be at least 1, got 0");
   const bool unsafe = options.cors_origin.find_first_of("\r\n") != std::string::npos;
   if (unsafe) return wrong("the CORS origin must be one line");
+  const size_t scheme = options.cors_origin.find("://");
+  const bool is_origin = scheme != std::string::npos && scheme > 0 &&
+                         options.cors_origin.find_first_of("/ ", scheme + 3) == std::string::npos;
+  if (!options.cors_origin.empty() && options.cors_origin != "*" && !is_origin) {
+    return wrong("the CORS origin must be '*' or scheme://host or scheme://host:port, got '" +
+                 options.cors_origin + "'");
+  }
   return {};
 }
 
@@ -146,6 +153,10 @@ Task<void> Server::HandleSignals() {
     const int signal = co_await signals_.async_wait(asio::redirect_error(kAwait, fault));
     if (fault) co_return;
     if (signal != SIGHUP) break;
+    if (service_.options.api_keys.empty()) {
+      spdlog::info("there is no file of API keys to read again");
+      continue;
+    }
     const Result<void> read = service_.ReadKeys();
     if (read.ok()) {
       spdlog::info("read the API keys again");

@@ -245,7 +245,7 @@ Task<bool> Session<Stream>::Answer() {
   }
   if (service_.draining()) keep = false;
   const SteadyClock::duration took = SteadyClock::now() - received_;
-  const Route* const route = FindRoute(exchange.path);
+  const Route* const route = FindRoute(exchange.path, exchange.method);
   service_.metrics.CountRequest(RouteIndex(route == nullptr ? "other" : route->path),
                                 response.status, took);
   if (service_.options.access_log) LogAccess(exchange, response, took);
@@ -300,9 +300,9 @@ void Session<Stream>::AppendCors(std::string& out) const {
   fmt::format_to(std::back_inserter(out),
                  "Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n"
                  "Access-Control-Allow-Methods: GET, HEAD, POST, OPTIONS\r\n"
-                 "Access-Control-Allow-Headers: Authorization, Content-Type, X-Request-Id\r\n"
+                 "Access-Control-Allow-Headers: Authorization, Content-Type, X-Request-Id, *\r\n"
                  "Access-Control-Expose-Headers: x-request-id, x-total-time, x-queue-time, "
-                 "x-tokenization-time, x-inference-time, x-truncated\r\n"
+                 "x-tokenization-time, x-inference-time, x-truncated, Retry-After\r\n"
                  "Access-Control-Max-Age: 86400\r\n",
                  service_.options.cors_origin);
 }

@@ -10,12 +10,16 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+
 from harness import GOOD, Arguments, main
 from running_server import RunningServer
+from tiny_static import write_static_model
 
 
 def post_good(server, times):
@@ -92,6 +96,19 @@ class Keys(unittest.TestCase):
             )
             self.assertEqual(answer.status, 200)
             self.assertEqual(server.close(), 0)
+
+
+class RawVectors(unittest.TestCase):
+    def test_similarity_is_the_cosine_of_a_model_that_does_not_normalise(self):
+        rows = {"good": [300.0, 0.0], "morning": [200.0, 200.0], "river": [0.0, 5.0]}
+        with tempfile.TemporaryDirectory() as folder:
+            model = write_static_model(f"{folder}/raw", Arguments.tiny, rows, {"normalize": False})
+            server = RunningServer(Arguments.program, model)
+            sentences = {"source_sentence": "good", "sentences": ["good", "morning", "river"]}
+            got = server.post("/similarity", {"inputs": sentences}).json()
+            self.assertEqual(server.close(), 0)
+        for value, expected in zip(got, (1.0, 0.5**0.5, 0.0)):
+            self.assertAlmostEqual(value, expected, delta=1e-6)
 
 
 class End(unittest.TestCase):

@@ -158,6 +158,10 @@ class Tei(ServerTest):
         self.assert_tei_error(self.server.request("GET", "/embed"), 405)
         self.assert_tei_error(self.server.request("GET", "/nothing"), 404)
 
+    def test_a_client_that_knows_only_the_address_embeds(self):
+        body = {"inputs": "good morning"}
+        self.assertEqual(self.server.post("/", body).json(), self.server.post("/embed", body).json())
+
     def test_similarity_is_the_cosine(self):
         body = {"inputs": {"source_sentence": "good morning", "sentences": ["good morning", "tax"]}}
         same, other = self.server.post("/similarity", body).json()
