@@ -147,7 +147,8 @@ TEST(FallbackModel, SubmittedRequestsAreAnsweredByTheStandby) {
     rows.truncated = {0};
     rows.values.resize(2);
     std::promise<Result<Embeddings>> answer;
-    submissions.Submit(std::make_shared<EmbedJob>(std::vector<uint32_t>{1}, true, std::move(rows)),
+    const auto job = std::make_shared<EmbedJob>(std::vector<uint32_t>{1}, true, std::move(rows));
+    submissions.Submit([&] { return Result<std::shared_ptr<EmbedJob>>(job); },
                        [&](Result<Embeddings> result, const SubmitTimes&) {
                          answer.set_value(std::move(result));
                        });
