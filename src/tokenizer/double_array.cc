@@ -4,10 +4,9 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
-
-#include "base/buffer.h"
 
 namespace sprat {
 namespace {
@@ -69,39 +68,33 @@ void RadixSort(std::span<SortItem> items, std::span<SortItem> spare) {
   if (from.data() != items.data()) std::copy(from.begin(), from.end(), items.begin());
 }
 
-// The entries as keys in order. Of equal ones the last given stays, and size tells how many stayed.
-struct SortedKeys {
-  Buffer<Key> keys;
-  size_t size = 0;
-
-  std::span<const Key> span() const { return keys.span().first(size); }
-};
-
-Result<SortedKeys> SortKeys(std::span<const DoubleArray::Entry> entries) {
-  Result<Buffer<SortItem>> memory = Buffer<SortItem>::Allocate(2 * entries.size());
-  if (!memory.ok()) return std::move(memory.error());
-  const std::span<SortItem> items = memory.value().span().first(entries.size());
+// Arrays here are filled as they are made, not before: huge pages, and zeroes that are overwritten,
+// would cost more than they save when a model is opened once.
+// The entries as keys in order. Of equal ones the last given stays.
+std::vector<Key> SortKeys(std::span<const DoubleArray::Entry> entries) {
+  const auto memory = std::make_unique_for_overwrite<SortItem[]>(2 * entries.size());
+  const std::span<SortItem> items(memory.get(), entries.size());
   for (size_t i = 0; i < items.size(); ++i) {
     items[i] = {EightBytes(entries[i].key, 0), static_cast<uint32_t>(i)};
   }
-  if (!items.empty()) RadixSort(items, memory.value().span().last(entries.size()));
-  Result<Buffer<Key>> keys = Buffer<Key>::Allocate(entries.size());
-  if (!keys.ok()) return std::move(keys.error());
-  SortedKeys sorted{std::move(keys).value()};
-  for (size_t i = 0; i < items.size(); ++i) {
-    const DoubleArray::Entry& entry = entries[items[i].index];
-    sorted.keys[i] = {{items[i].head, EightBytes(entry.key, 8)}, entry, items[i].index};
+  if (!items.empty()) RadixSort(items, {memory.get() + entries.size(), entries.size()});
+  std::vector<Key> keys;
+  keys.reserve(entries.size());
+  for (const SortItem& item : items) {
+    const DoubleArray::Entry& entry = entries[item.index];
+    keys.push_back({{item.head, EightBytes(entry.key, 8)}, entry, item.index});
   }
-  Key* const end = sorted.keys.end();
-  for (Key *first = sorted.keys.begin(), *last = first; first != end; first = last) {
-    while (last != end && last->head[0] == first->head[0]) ++last;
+  size_t kept = 0;
+  for (auto first = keys.begin(), last = first; first != keys.end(); first = last) {
+    while (last != keys.end() && last->head[0] == first->head[0]) ++last;
     std::sort(first, last);
-    for (const Key* key = first; key != last; ++key) {
-      if (key != first && key->entry.key == key[-1].entry.key) --sorted.size;
-      sorted.keys[sorted.size++] = *key;
+    for (auto key = first; key != last; ++key) {
+      if (key != first && key->entry.key == key[-1].entry.key) --kept;
+      keys[kept++] = *key;
     }
   }
-  return sorted;
+  keys.erase(keys.begin() + static_cast<ptrdiff_t>(kept), keys.end());
+  return keys;
 }
 
 // Fills the array depth first. A free base is looked for 64 candidates at a time: bit i of the
@@ -286,18 +279,15 @@ Result<DoubleArray> DoubleArray::Build(std::vector<Entry>& entries) {
                    "id " + std::to_string(entry.value) + " is above the limit of 8388607");
     }
   }
-  Result<SortedKeys> sorted = SortKeys(entries);
-  if (!sorted.ok()) return std::move(sorted.error());
-  const std::span<const Key> keys = sorted.value().span();
+  const std::vector<Key> keys = SortKeys(entries);
   if (!keys.empty() && keys[0].size() == 0) {
     return Error(ErrorCode::kUnsupported,
                  "token " + std::to_string(keys[0].entry.value) + " is empty");
   }
   entries.resize(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) entries[i] = keys[i].entry;
-  Result<Buffer<uint32_t>> room = Buffer<uint32_t>::Allocate(kMaxUnits);
-  if (!room.ok()) return std::move(room.error());
-  Result<std::vector<uint32_t>> units = Builder(keys, room.value().span()).Build();
+  const auto room = std::make_unique_for_overwrite<uint32_t[]>(kMaxUnits);
+  Result<std::vector<uint32_t>> units = Builder(keys, {room.get(), kMaxUnits}).Build();
   if (!units.ok()) return std::move(units.error());
   DoubleArray array;
   array.units_ = std::move(units).value();

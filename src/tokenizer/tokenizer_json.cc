@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "base/buffer.h"
-#include "base/huge_pages.h"
 #include "base/mapped_file.h"
 #include "tokenizer/component_readers.h"
 #include "tokenizer/json.h"
@@ -178,19 +176,13 @@ Result<TokenizerParts> ReadTokenizerJson(const std::filesystem::path& file) {
     return Error(ErrorCode::kCorrupt, fmt::format("{}: {} bytes, expected at most {}",
                                                   file.string(), bytes.size(), kMaxFileBytes));
   }
-  // A copy, because the parser reads past the end.
-  Result<Buffer<char>> text = Buffer<char>::Allocate(bytes.size() + simdjson::SIMDJSON_PADDING);
-  if (!text.ok()) return std::move(text.error()).In(file.string());
-  if (!bytes.empty()) std::memcpy(text.value().begin(), bytes.data(), bytes.size());
+  // A copy, because the parser reads past the end; what it finds there does not matter.
+  const auto text =
+      std::make_unique_for_overwrite<char[]>(bytes.size() + simdjson::SIMDJSON_PADDING);
+  if (!bytes.empty()) std::memcpy(text.get(), bytes.data(), bytes.size());
   simdjson::dom::parser parser;
-  // It fills several times the size of the file. (A failure here is one of parse() as well.)
-  if (parser.doc.allocate(bytes.size()) == simdjson::SUCCESS) {
-    AskForHugePages(parser.doc.tape.get(), bytes.size() * sizeof(uint64_t));
-    AskForHugePages(parser.doc.string_buf.get(), bytes.size());
-  }
   simdjson::dom::element root;
-  const simdjson::error_code failure =
-      parser.parse(text.value().begin(), bytes.size(), false).get(root);
+  const simdjson::error_code failure = parser.parse(text.get(), bytes.size(), false).get(root);
   if (failure != simdjson::SUCCESS) {
     return Error(ErrorCode::kCorrupt,
                  fmt::format("{}: not JSON: {}", file.string(), simdjson::error_message(failure)));
