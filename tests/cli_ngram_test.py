@@ -108,6 +108,19 @@ class Ngram(SpratTest):
             self.run_sprat("ngram", "embed", "-m", "model", *args, stdin="8", status=2)
         self.run_sprat("ngram", status=2)
 
+    def test_a_device_that_is_not_there_is_named(self):
+        for command in (("embed",), ("bench", "--seconds", "0.01")):
+            _, errors = self.run_sprat("ngram", *command, "-m", "model", "--device", "cuda:99",
+                                       stdin="8", status=1)
+            self.assertRegex(errors, "CUDA")
+            for device in ("auto", "gpu", "cuda:", "cuda:x"):
+                _, errors = self.run_sprat("ngram", *command, "-m", "model", "--device", device,
+                                           stdin="8", status=2)
+                self.assertIn(f"'{device}' is not a device; devices are cpu, cuda and cuda:N",
+                              errors)
+            self.run_sprat("ngram", *command, "-m", "model", "--device", "cpu", stdin="8")
+        self.run_sprat("ngram", "ids", "-m", "model", "--device", "cuda", stdin="8", status=2)
+
     def test_help_shows_an_example(self):
         for command in ("ids", "embed", "info", "bench"):
             out, _ = self.run_sprat("ngram", command, "--help")

@@ -38,7 +38,9 @@ LAYERS = {
 FRONT_ENDS = {"server", "cli", "capi", "python"}
 
 # Public headers that modules below the engine may include; engine and front ends take all.
-PUBLIC_BELOW_ENGINE = {"sprat/result.h": set(LAYERS), "sprat/ngram.h": {"ngram", "gpu"}}
+PUBLIC_BELOW_ENGINE = {
+    "sprat/result.h": set(LAYERS), "sprat/ngram.h": {"ngram", "gpu"}, "sprat/ngram_gpu.h": {"gpu"},
+}  # fmt: skip
 
 # Third-party headers, by the beginning of their name -> modules that may include them.
 THIRD_PARTY = {

@@ -47,12 +47,13 @@ std::string Bytes(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-// Reads the sequences, and writes for each what `line` makes of it.
-template <typename Line>
-Result<int> ForEachSequence(const Options& options, const Line& line) {
+// Reads the sequences, and writes for each what `line` makes of it with the model that `open`
+// opens.
+template <typename Open, typename Line>
+Result<int> ForEachSequence(const Options& options, const Open& open, const Line& line) {
   Result<std::vector<uint32_t>> context = ParseTokenIds(options.context);
   if (!context.ok()) return std::move(context.error()).In("--context");
-  Result<NgramEmbedding> model = OpenNgramModel(options.model);
+  auto model = open(options.model);
   if (!model.ok()) return std::move(model.error());
   Result<std::vector<std::vector<uint32_t>>> sequences = ReadSequences(options.paths);
   if (!sequences.ok()) return std::move(sequences.error());
@@ -76,10 +77,10 @@ Result<std::string> IdsLine(const NgramEmbedding& model, const NgramPiece& piece
   return JsonObject().Add("index", index).AddRaw("ids", JsonRows(ids, model.info().tables)).Line();
 }
 
-Result<std::string> VectorsLine(const NgramEmbedding& model, const NgramPiece& piece, size_t index,
+Result<std::string> VectorsLine(NgramRunner& model, const NgramPiece& piece, size_t index,
                                 bool raw) {
   std::vector<float> vectors(piece.tokens.size() * model.info().hidden);
-  Result<void> embedded = model.Embed(piece.context, piece.tokens, vectors);
+  Result<void> embedded = model.EmbedBatch({&piece, 1}, {}, vectors);
   if (!embedded.ok()) return std::move(embedded.error());
   const auto wrong =
       std::find_if_not(vectors.begin(), vectors.end(), [](float x) { return std::isfinite(x); });
@@ -184,14 +185,16 @@ void AddIds(CLI::App& ngram, Work& work) {
       "Prints {\"index\":i,\"ids\":[[a row of each table],...]} a sequence.\n"
       "Example:\n"
       "  echo '11 523 9001 44' | sprat ngram ids -m LongCat-Flash-Lite");
-  command->callback(
-      [options, &work] { work = [options] { return ForEachSequence(*options, IdsLine); }; });
+  command->callback([options, &work] {
+    work = [options] { return ForEachSequence(*options, OpenNgramModel, IdsLine); };
+  });
 }
 
 void AddVectors(CLI::App& ngram, Work& work) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       AddSequenceCommand(ngram, "embed", "Turn token ids into a vector each", options);
+  AddNgramDevice(*command, options->model);
   command->add_option("--format", options->format, "jsonl, or f32: little-endian values alone")
       ->check(OneOf({"jsonl", "f32"}))
       ->capture_default_str();
@@ -201,10 +204,10 @@ void AddVectors(CLI::App& ngram, Work& work) {
       "  echo '11 523 9001 44' | sprat ngram embed -m LongCat-Flash-Lite --tables cached");
   command->callback([options, &work] {
     work = [options] {
-      return ForEachSequence(
-          *options, [&](const NgramEmbedding& model, const NgramPiece& piece, size_t index) {
-            return VectorsLine(model, piece, index, options->format == "f32");
-          });
+      return ForEachSequence(*options, NgramRunner::Open,
+                             [&](NgramRunner& model, const NgramPiece& piece, size_t index) {
+                               return VectorsLine(model, piece, index, options->format == "f32");
+                             });
     };
   });
 }

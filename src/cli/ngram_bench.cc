@@ -65,8 +65,7 @@ double MicrosecondsSince(Clock::time_point start) {
 
 // Times calls of `count` tokens for about `seconds`: the same tokens, whose rows are then in the
 // cache, or with --fresh others each time.
-Result<Row> Measure(const NgramEmbedding& model, const Options& options, size_t count,
-                    TokenSource& source) {
+Result<Row> Measure(NgramRunner& model, const Options& options, size_t count, TokenSource& source) {
   std::vector<uint32_t> tokens(count);
   std::vector<float> out(count * model.info().hidden);
   const std::vector<float> word(options.model.ngram.word_table ? 0 : out.size());
@@ -96,7 +95,7 @@ Result<Row> Measure(const NgramEmbedding& model, const Options& options, size_t 
   return row;
 }
 
-std::string JsonLine(const Row& row, const NgramInfo& info) {
+std::string JsonLine(const Row& row, const NgramInfo& info, const std::string& device) {
   const auto rounded = [](double x) { return std::round(10 * x) / 10; };
   return JsonObject()
       .Add("tokens", row.tokens)
@@ -115,6 +114,7 @@ std::string JsonLine(const Row& row, const NgramInfo& info) {
       .Add("calls", row.spread.calls)
       .Add("reader", info.reader)
       .Add("cpu", CpuName())
+      .Add("device_name", device)
       .Line();
 }
 
@@ -126,9 +126,10 @@ std::string TableLine(const Row& row) {
 }
 
 Result<int> Bench(const Options& options) {
-  Result<NgramEmbedding> model = OpenNgramModel(options.model);
+  Result<NgramRunner> model = NgramRunner::Open(options.model);
   if (!model.ok()) return std::move(model.error());
   const NgramInfo& info = model.value().info();
+  const std::string device = model.value().device_name();
   Result<OutputFile> output = OutputFile::Create({});
   if (!output.ok()) return std::move(output.error());
   std::string text;
@@ -136,7 +137,7 @@ Result<int> Bench(const Options& options) {
     text = fmt::format(
         "{}, {}, {}, {} tables {}\n"
         "{:>6} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10}\n",
-        CpuName(), Counted(info.threads, "thread"), info.kernels, info.tables, Name(info.form),
+        device, Counted(info.threads, "thread"), info.kernels, info.tables, Name(info.form),
         "tokens", "min us", "p50 us", "p99 us", "tokens/s", "hits", "misses", "reads/s");
   }
   Result<void> written = output.value().Write(text);
@@ -145,8 +146,8 @@ Result<int> Bench(const Options& options) {
     Result<Row> row = Measure(model.value(), options, tokens, source);
     if (!row.ok()) return std::move(row.error());
     if (written.ok()) {
-      written =
-          output.value().Write(options.json ? JsonLine(row.value(), info) : TableLine(row.value()));
+      written = output.value().Write(options.json ? JsonLine(row.value(), info, device)
+                                                  : TableLine(row.value()));
     }
     if (written.ok()) written = output.value().Flush();
     if (!written.ok()) return std::move(written.error());
@@ -176,6 +177,7 @@ void AddNgramBench(CLI::App& ngram, Work& work) {
                     "The model has no word table: word rows of zeros");
   command->add_flag("--json", options->json, "An object a line");
   AddNgramModelOptions(*command, options->model);
+  AddNgramDevice(*command, options->model);
   command->footer(
       "hits and misses are distinct table rows of a call, reads/s those from disk.\n"
       "Example:\n"

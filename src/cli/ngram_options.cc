@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <utility>
 
 #include "cli/input_file.h"
 #include "cli/line_reader.h"
+#include "cli/machine.h"
 #include "cli/model_path.h"
 #include "cli/terminal.h"
 #include "cli/values.h"
@@ -16,6 +18,44 @@ namespace sprat::cli {
 namespace {
 
 constexpr uint64_t kMaxCacheBytes{uint64_t{1} << 46};
+
+// N of "cuda:N", 0 of "cuda".
+int DeviceIndex(std::string_view device) {
+  int index = 0;
+  const std::string_view number = device.substr(std::min<size_t>(device.size(), 5));
+  std::from_chars(number.data(), number.data() + number.size(), index);
+  return index;
+}
+
+std::string CheckDevice(const std::string& device) {
+  const bool numbered = device.starts_with("cuda:") && device.size() > 5 && device.size() < 13 &&
+                        device.find_first_not_of("0123456789", 5) == std::string::npos;
+  if (device == "cpu" || device == "cuda" || numbered) return {};
+  return fmt::format("'{}' is not a device; devices are cpu, cuda and cuda:N", device);
+}
+
+struct Found {
+  std::filesystem::path directory;
+  NgramOptions ngram;
+};
+
+Result<Found> Find(const NgramModelOptions& options) {
+  Found found;
+  found.ngram = options.ngram;
+  Result<NgramTables> tables = ParseNgramTables(options.tables);
+  if (!tables.ok()) return std::move(tables.error());
+  found.ngram.tables = tables.value();
+  found.ngram.io_uring = options.reader == "io_uring";
+  if (!options.scale.empty()) {
+    Result<NgramScale> scale = ParseNgramScale(options.scale);
+    if (!scale.ok()) return std::move(scale.error());
+    found.ngram.scale = scale.value();
+  }
+  Result<std::filesystem::path> directory = FindModel(options.model, Env);
+  if (!directory.ok()) return std::move(directory.error());
+  found.directory = std::move(directory).value();
+  return found;
+}
 
 }  // namespace
 
@@ -46,21 +86,45 @@ void AddNgramModelOptions(CLI::App& command, NgramModelOptions& options) {
       ->capture_default_str();
 }
 
-Result<NgramEmbedding> OpenNgramModel(const NgramModelOptions& options) {
-  NgramOptions ngram = options.ngram;
-  Result<NgramTables> tables = ParseNgramTables(options.tables);
-  if (!tables.ok()) return std::move(tables.error());
-  ngram.tables = tables.value();
-  ngram.io_uring = options.reader == "io_uring";
-  if (!options.scale.empty()) {
-    Result<NgramScale> scale = ParseNgramScale(options.scale);
-    if (!scale.ok()) return std::move(scale.error());
-    ngram.scale = scale.value();
-  }
-  Result<std::filesystem::path> directory = FindModel(options.model, Env);
-  if (!directory.ok()) return std::move(directory.error());
-  return NgramEmbedding::Open(directory.value(), ngram);
+void AddNgramDevice(CLI::App& command, NgramModelOptions& options) {
+  command
+      .add_option("--device", options.device,
+                  "cpu, cuda or cuda:N. On a GPU the tables are in its memory, BF16 or FP8")
+      ->type_name("DEVICE")
+      ->group("Model")
+      ->check(CLI::Validator(CheckDevice, ""))
+      ->capture_default_str();
 }
+
+Result<NgramEmbedding> OpenNgramModel(const NgramModelOptions& options) {
+  Result<Found> found = Find(options);
+  if (!found.ok()) return std::move(found.error());
+  return NgramEmbedding::Open(found.value().directory, found.value().ngram);
+}
+
+Result<NgramRunner> NgramRunner::Open(const NgramModelOptions& options) {
+  Result<Found> found = Find(options);
+  if (!found.ok()) return std::move(found.error());
+  const auto& [directory, ngram] = found.value();
+  NgramRunner runner;
+  if (options.device == "cpu") {
+    Result<NgramEmbedding> cpu = NgramEmbedding::Open(directory, ngram);
+    if (!cpu.ok()) return std::move(cpu.error());
+    runner.cpu_.emplace(std::move(cpu).value());
+    return runner;
+  }
+  Result<NgramGpu> gpu = NgramGpu::Open(directory, ngram, DeviceIndex(options.device));
+  if (!gpu.ok()) return std::move(gpu.error());
+  runner.gpu_.emplace(std::move(gpu).value());
+  return runner;
+}
+
+Result<void> NgramRunner::EmbedBatch(std::span<const NgramPiece> pieces,
+                                     std::span<const float> word, std::span<float> out) {
+  return gpu_ ? gpu_->EmbedBatch(pieces, word, out) : cpu_->EmbedBatch(pieces, word, out);
+}
+
+std::string NgramRunner::device_name() const { return gpu_ ? gpu_->device_name() : CpuName(); }
 
 Result<std::vector<uint32_t>> ParseTokenIds(std::string_view text) {
   constexpr std::string_view kBetween{" \t,[]"};

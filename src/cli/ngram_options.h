@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/options.h"
 #include "sprat/ngram.h"
+#include "sprat/ngram_gpu.h"
 #include "sprat/result.h"
 
 namespace sprat::cli {
@@ -21,14 +23,35 @@ struct NgramModelOptions {
   std::string tables = "mapped";
   std::string scale;  // "": what the config says
   std::string reader = "io_uring";
+  std::string device = "cpu";
   NgramOptions ngram;
 };
 
 // Adds --model, --tables, --threads, --scale, --ignored-tokens and the options of the cache.
 void AddNgramModelOptions(CLI::App& command, NgramModelOptions& options);
 
+// Adds --device.
+void AddNgramDevice(CLI::App& command, NgramModelOptions& options);
+
 // Finds and opens the model. Errors: those of FindModel and NgramEmbedding::Open.
 Result<NgramEmbedding> OpenNgramModel(const NgramModelOptions& options);
+
+// A model on the device that --device names.
+class NgramRunner {
+ public:
+  // Errors: as OpenNgramModel; those of NgramGpu::Open.
+  static Result<NgramRunner> Open(const NgramModelOptions& options);
+
+  Result<void> EmbedBatch(std::span<const NgramPiece> pieces, std::span<const float> word,
+                          std::span<float> out);
+  const NgramInfo& info() const { return gpu_ ? gpu_->info() : cpu_->info(); }
+  NgramCounters counters() const { return gpu_ ? NgramCounters{} : cpu_->counters(); }
+  std::string device_name() const;  // of the GPU, or of the CPU
+
+ private:
+  std::optional<NgramEmbedding> cpu_;
+  std::optional<NgramGpu> gpu_;
+};
 
 // "11 523 9001", "11,523,9001" or "[11, 523, 9001]": token ids. Errors: kInvalidArgument naming
 // what is no id.
