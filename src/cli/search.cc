@@ -29,7 +29,7 @@ namespace {
 
 constexpr size_t kBatchPassages{128};
 constexpr size_t kUnlimitedPassage{1536};  // bytes, for a model without a maximum length
-constexpr size_t kSmallestHalved{64};  // a passage of fewer bytes is not halved any more
+constexpr size_t kSmallestHalved{64};      // a passage of fewer bytes is not halved any more
 constexpr std::chrono::seconds kSaveEvery{2};
 constexpr int kWorkPerSaving{10};  // saving writes the whole file: at most a tenth of the time
 constexpr std::chrono::milliseconds kLockPatience{3000};

@@ -344,7 +344,7 @@ TEST(Engine, AVectorThatIsNotFiniteIsAnErrorThatNamesItsText) {
   const Result<Embeddings> both = engine.value().EmbedTokens(ids, std::vector<size_t>{0, 3, 6});
   ASSERT_FALSE(both.ok());
   EXPECT_EQ(both.error().code(), ErrorCode::kInternal);
-  EXPECT_THAT(both.error().message(), HasSubstr("the vector of text 1 holds NaN or infinity"));
+  EXPECT_THAT(both.error().message(), HasSubstr("text 1: the vector holds NaN or infinity"));
 }
 
 TEST(Engine, WeightsThatAreNotFiniteAreRefusedOnRequest) {

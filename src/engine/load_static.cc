@@ -175,9 +175,9 @@ Result<LoadedModel> LoadStatic(const std::filesystem::path& directory,
     const auto wrong = std::find_if_not(weights.begin(), weights.end(),
                                         [](float weight) { return std::isfinite(weight); });
     if (wrong != weights.end()) {
-      return Error(ErrorCode::kCorrupt,
-                   tables.value().file.path().string() + ": tensor 'weights' holds " +
-                       std::to_string(*wrong) + " at " + std::to_string(wrong - weights.begin()));
+      return Error(ErrorCode::kCorrupt, tables.value().file.path().string() +
+                                            ": tensor 'weights' holds " + std::to_string(*wrong) +
+                                            " at " + std::to_string(wrong - weights.begin()));
     }
   }
   Result<std::unique_ptr<StaticModel>> model =

@@ -179,7 +179,7 @@ TEST(Submit, AVectorThatIsNotFiniteFailsItsOwnRequest) {
   const Result<Embeddings> failed = bad.get();
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().code(), ErrorCode::kInternal);
-  EXPECT_THAT(failed.error().message(), HasSubstr("the vector of text 0 holds NaN or infinity"));
+  EXPECT_THAT(failed.error().message(), HasSubstr("text 0: the vector holds NaN or infinity"));
   EXPECT_EQ(gate.reports().size(), 2u);
 }
 

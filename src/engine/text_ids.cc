@@ -57,8 +57,8 @@ Error TextIds::TooLong(std::string_view text) const {
     return Error(ErrorCode::kTooLong, std::to_string(whole.value().tokens) + " tokens" + limit +
                                           std::to_string(max_sequence_));
   }
-  return Error(ErrorCode::kTooLong, "more characters than are read" + limit +
-                                        std::to_string(rule_.max_characters));
+  return Error(ErrorCode::kTooLong,
+               "more characters than are read" + limit + std::to_string(rule_.max_characters));
 }
 
 Result<TokenizedLength> TextIds::Tokenize(std::string_view text, size_t max_tokens,

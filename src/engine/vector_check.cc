@@ -21,9 +21,9 @@ Result<void> CheckVectors(const Embeddings& rows, size_t first, size_t count) {
   for (size_t i = first; i < first + count; ++i) {
     if (AllFinite(rows.Row(i))) continue;
     return Error(ErrorCode::kInternal,
-                 "the vector of text " + std::to_string(i) +
-                     " holds NaN or infinity; --check-weights (EngineOptions::check_weights) tells "
-                     "whether the model's weights do");
+                 "text " + std::to_string(i) +
+                     ": the vector holds NaN or infinity; --check-weights "
+                     "(EngineOptions::check_weights) tells whether the model's weights do");
   }
   return {};
 }

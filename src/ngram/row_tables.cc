@@ -183,8 +183,7 @@ Result<void> RowTables::OpenCache(const NgramConfig& config, const NgramTensors&
   const size_t slot_bytes = (row_bytes_ + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
   uint64_t rows = 0;  // more slots than the model has rows would stay empty
   for (uint32_t i = 0; i < config.tables(); ++i) rows += config.stored_rows(i);
-  const size_t slots =
-      std::min({options.cache_bytes / slot_bytes, rows, uint64_t{UINT32_MAX - 1}});
+  const size_t slots = std::min({options.cache_bytes / slot_bytes, rows, uint64_t{UINT32_MAX - 1}});
   if (slots < config.tables()) {
     return Error(
         ErrorCode::kInvalidArgument,

@@ -58,8 +58,8 @@ spdlog::logger& Logger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
     constexpr size_t kQueuedLines{8192};
     spdlog::init_thread_pool(kQueuedLines, 1);
-    auto made = std::make_shared<spdlog::async_logger>("access", Output(), spdlog::thread_pool(),
-                                                       spdlog::async_overflow_policy::overrun_oldest);
+    auto made = std::make_shared<spdlog::async_logger>(
+        "access", Output(), spdlog::thread_pool(), spdlog::async_overflow_policy::overrun_oldest);
     made->set_pattern("%v");
     return made;
   }();

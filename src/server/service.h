@@ -43,7 +43,8 @@ class Service {
   std::atomic<size_t> token_requests{0};  // that wait for it or use it
 
   // Opens and warms up the models; from its success on, ready() holds and models() is constant. If
-  // the server is told to end meanwhile, it stops after the model it is at, and ready() never holds.
+  // the server is told to end meanwhile, it stops after the model it is at, and ready() never
+  // holds.
   Result<void> Load();
 
   // Ends the models: whatever they still had is answered. For when no thread serves any more.

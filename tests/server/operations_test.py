@@ -22,59 +22,54 @@ from running_server import RunningServer
 from tiny_static import write_static_model
 
 
-def post_good(server, times):
-    connection = server.connection()
-    for _ in range(times):
-        assert server.post("/v1/embeddings", GOOD, connection=connection).status == 200
-    connection.close()
-
-
 class Logs(unittest.TestCase):
-    def test_a_log_whose_reader_has_gone_does_not_end_the_server(self):
-        server = RunningServer(Arguments.program, Arguments.tiny, "--access-log")
-        try:
-            os.close(server.process.stdout.fileno())
-            post_good(server, 50)
-        finally:
-            server.process.stdout = open(os.devnull, encoding="ascii")
-            self.assertEqual(server.close(), 0)
-
-    def test_a_log_whose_reader_has_stopped_holds_up_neither_requests_nor_the_end(self):
-        read, write = os.pipe()
+    def start(self, output):
+        """A server with an access log on the descriptor `output`, which is closed here."""
         errors = tempfile.TemporaryFile("w+")
+        self.addCleanup(errors.close)
         process = subprocess.Popen(
             [Arguments.program, "serve", "--model", f"m={Arguments.tiny}", "--port", "0",
              "--access-log"],
-            stdout=write,
+            stdout=output,
             stderr=errors,
         )
-        os.close(write)
-        try:
-            port = self.await_port(process, errors)
-            head = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
-                for _ in range(1000):  # about 200 kB of log; a pipe takes 64
-                    sock.sendall(head)
-                    self.assertIn(b"HTTP/1.1 ", sock.recv(4096))
-            process.terminate()
-            self.assertEqual(process.wait(timeout=30), 0)
-            lines = os.read(read, 1 << 16).decode().splitlines()
-            self.assertEqual(json.loads(lines[0])["path"], "/health")
-        finally:
-            process.kill()
-            process.wait()
-            os.close(read)
-            errors.close()
-
-    def await_port(self, process, errors):
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        os.close(output)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
             errors.seek(0)
             for line in errors.read().splitlines():
                 if "listening on" in line:
-                    return int(line.rsplit(":", 1)[1])
+                    return process, int(line.rsplit(":", 1)[1])
             time.sleep(0.02)
         self.fail("the server does not listen")
+
+    def request_often(self, port, times):
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+            for _ in range(times):
+                sock.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+                self.assertIn(b"HTTP/1.1 ", sock.recv(4096))
+
+    def test_a_log_whose_reader_has_gone_does_not_end_the_server(self):
+        read, write = os.pipe()
+        process, port = self.start(write)
+        os.close(read)
+        self.request_often(port, 50)
+        time.sleep(0.2)  # the log is written later than the answers
+        self.request_often(port, 50)
+        process.terminate()
+        self.assertEqual(process.wait(timeout=30), 0)
+
+    def test_a_log_whose_reader_has_stopped_holds_up_neither_requests_nor_the_end(self):
+        read, write = os.pipe()
+        self.addCleanup(os.close, read)
+        process, port = self.start(write)
+        self.request_often(port, 1000)  # about 200 kB of log; a pipe takes 64
+        process.terminate()
+        self.assertEqual(process.wait(timeout=30), 0)
+        lines = os.read(read, 1 << 16).decode().splitlines()
+        self.assertEqual(json.loads(lines[0])["path"], "/health")
 
 
 class Keys(unittest.TestCase):
