@@ -177,19 +177,15 @@ __device__ inline void Finish(const BatchArguments& a, uint32_t shared, uint32_t
   const uint32_t peer = threadIdx.x % kWarpgroup, lane = peer % 32;
   const uint32_t staged = shared + S::kStaged + group * 64 * S::kStagedRow;
   const uint32_t pair = staged + (peer / 32 * 16 + lane / 4) * S::kStagedRow + lane % 4 * 4;
-  constexpr uint32_t kAhead{8};  // loads before their stores: both stay in the order written
 #pragma unroll
-  for (uint32_t j0 = 0; j0 < kBatchColumns / 4; j0 += kAhead) {
-    const auto at = [&](uint32_t j) { return pair + j % 2 * 8 * S::kStagedRow + j / 2 * 16; };
-    uint32_t word[kAhead];
+  for (uint32_t j = 0; j < kBatchColumns / 8; ++j) {
 #pragma unroll
-    for (uint32_t j = 0; j < kAhead; ++j) {
-      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word[j]) : "r"(at(j0 + j)) : "memory");
-    }
-#pragma unroll
-    for (uint32_t j = 0; j < kAhead; ++j) {
-      StoreShared(at(j0 + j),
-                  WithWordRow(a.model.plan, word[j], total[2 * (j0 + j)], total[2 * (j0 + j) + 1]));
+    for (uint32_t i = 0; i < 2; ++i) {
+      const uint32_t at = pair + i * 8 * S::kStagedRow + j * 16;
+      uint32_t word;
+      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
+      StoreShared(at,
+                  WithWordRow(a.model.plan, word, total[4 * j + 2 * i], total[4 * j + 2 * i + 1]));
     }
   }
   PublishShared();

@@ -47,7 +47,7 @@ __device__ inline void GatherTokens(const NgramModelView& model, const NgramRequ
   for (uint32_t i = team.thread; i < rows; i += team.threads) {
     const NgramTableEntry& entry = model.entries[i % plan.tables];
     const uint32_t id = TableRow(plan, entry, LoadWindow(model, request, token0 + i / plan.tables));
-    shared.from[i] = entry.rows + size_t{id} * plan.width * (kFp8 ? 1 : 2);
+    shared.from[i] = RowOf(model, request, entry, id, token0 + i / plan.tables, i % plan.tables);
     if (kFp8) shared.scale[i] = entry.scales != nullptr ? __ldg(entry.scales + id) : entry.scale;
   }
   SyncThreads(team.barrier, team.threads);

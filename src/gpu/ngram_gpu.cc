@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "gpu/device.h"
 #include "gpu/gpu_encoder.h"
+#include "gpu/ngram_cached.h"
 #include "gpu/ngram_path.h"
 #include "gpu/ngram_weights.h"
 #include "ngram/ngram_files.h"
@@ -27,39 +28,59 @@ class NgramGpu::Impl {
     if (!chosen.ok()) return std::move(chosen.error());
     Result<NgramFiles> files = OpenNgramFiles(directory, options);
     if (!files.ok()) return std::move(files.error());
+    impl->files_ = std::move(files).value();
     if (options.tables == NgramTables::kResident) options.tables = NgramTables::kMapped;
     Result<std::unique_ptr<ThreadPool>> threads =
         ThreadPool::Create(options.threads > 0 ? options.threads : CpuBudget());
     if (!threads.ok()) return std::move(threads.error());
     Result<RowTables> tables =
-        RowTables::Load(files.value().config, files.value().tensors, options, *threads.value());
+        RowTables::Load(impl->files_.config, impl->files_.tensors, options, *threads.value());
     if (!tables.ok()) return std::move(tables.error());
-    Result<gpu::NgramWeights> weights =
-        gpu::NgramWeights::Load(files.value().config, files.value().tensors, tables.value());
-    if (!weights.ok()) return std::move(weights.error());
-    Result<std::unique_ptr<gpu::NgramPath>> path = gpu::NgramPath::Open(std::move(weights).value());
-    if (!path.ok()) return std::move(path.error());
-    impl->path_ = std::move(path).value();
-    impl->info_ = DescribeNgram(directory, files.value(), tables.value());
+    impl->info_ = DescribeNgram(directory, impl->files_, tables.value());
     impl->info_.kernels = "cuda";
+    Result<void> opened = impl->OpenPath(std::move(tables).value());
+    if (!opened.ok()) return std::move(opened.error());
     return impl;
   }
 
-  // The calling thread may have had another device.
-  Result<gpu::NgramPath*> Path() {
-    Result<void> chosen = gpu::UseDevice(device_);
-    if (!chosen.ok()) return std::move(chosen.error());
-    return path_.get();
+  Result<void> Embed(std::span<const NgramPiece> pieces, std::span<const float> word,
+                     std::span<float> out) {
+    Result<void> chosen = gpu::UseDevice(device_);  // the calling thread may have had another
+    if (!chosen.ok()) return chosen;
+    return cached_ != nullptr ? cached_->Embed(pieces, word, out) : path_->Embed(pieces, word, out);
   }
 
   const NgramInfo& info() const { return info_; }
   const std::string& name() const { return name_; }
 
  private:
+  // Cached tables stay open; others are on the device now.
+  Result<void> OpenPath(RowTables tables) {
+    if (tables.cache() != nullptr) {
+      tables_ = std::make_unique<RowTables>(std::move(tables));
+      Result<std::unique_ptr<gpu::NgramCached>> cached =
+          gpu::NgramCached::Open(files_.config, files_.tensors, *tables_);
+      if (!cached.ok()) return std::move(cached.error());
+      cached_ = std::move(cached).value();
+      return {};
+    }
+    Result<gpu::NgramWeights> weights =
+        gpu::NgramWeights::Load(files_.config, files_.tensors, tables);
+    if (!weights.ok()) return std::move(weights.error());
+    Result<std::unique_ptr<gpu::NgramPath>> path = gpu::NgramPath::Open(std::move(weights).value());
+    if (!path.ok()) return std::move(path.error());
+    path_ = std::move(path).value();
+    files_ = {};
+    return {};
+  }
+
   int device_ = 0;
   std::string name_;
-  std::unique_ptr<gpu::NgramPath> path_;
   NgramInfo info_;
+  NgramFiles files_;
+  std::unique_ptr<RowTables> tables_;  // if cached
+  std::unique_ptr<gpu::NgramPath> path_;
+  std::unique_ptr<gpu::NgramCached> cached_;  // in place of path_
 };
 
 NgramGpu::NgramGpu(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -76,9 +97,7 @@ Result<NgramGpu> NgramGpu::Open(const std::filesystem::path& directory, const Ng
 
 Result<void> NgramGpu::EmbedBatch(std::span<const NgramPiece> pieces, std::span<const float> word,
                                   std::span<float> out) {
-  Result<gpu::NgramPath*> path = impl_->Path();
-  if (!path.ok()) return std::move(path.error());
-  return path.value()->Embed(pieces, word, out);
+  return impl_->Embed(pieces, word, out);
 }
 
 const NgramInfo& NgramGpu::info() const { return impl_->info(); }

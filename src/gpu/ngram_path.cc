@@ -61,6 +61,16 @@ Error WrongSize(std::string_view what, size_t found, size_t expected) {
 
 }  // namespace
 
+// In blocks of a length that the compiler knows, so that it uses vectors.
+void Widen(const uint16_t* from, std::span<float> to) {
+  constexpr size_t kBlock{16};
+  size_t i = 0;
+  for (; i + kBlock <= to.size(); i += kBlock) {
+    for (size_t j = 0; j < kBlock; ++j) to[i + j] = Bf16ToFloat(from[i + j]);
+  }
+  for (; i < to.size(); ++i) to[i] = Bf16ToFloat(from[i]);
+}
+
 NgramPath::NgramPath(NgramWeights weights)
     : weights_(std::move(weights)),
       view_(weights_.View()),
@@ -111,11 +121,14 @@ Result<void> NgramPath::Enqueue(const NgramRequest& request, uint16_t* out, cuda
                  "the model was opened without a word table: expected hidden rows");
   }
   if (request.tokens == 0) return {};
-  const NgramKernel kernel = KernelOf(request.tokens);
+  // Rows that are elsewhere are read once, by the batch kernel; the others read them once for each
+  // tile of columns.
+  const NgramKernel kernel =
+      request.rows != nullptr ? NgramKernel::kBatch : KernelOf(request.tokens);
   if (kernel == NgramKernel::kBatch && request.workspace == nullptr) {
     return Error(ErrorCode::kInvalidArgument,
                  fmt::format("no workspace for {} tokens: expected {} bytes", request.tokens,
-                             WorkspaceBytes(request.tokens)));
+                             BatchWorkspaceBytes(request.tokens, view_.plan.hidden)));
   }
   const auto launch = kernel == NgramKernel::kQuery   ? LaunchNgramQuery
                       : kernel == NgramKernel::kSplit ? LaunchNgramSplit
@@ -171,6 +184,16 @@ Result<NgramRequest> NgramPath::Send(const Batch& batch, std::span<const float> 
   return request;
 }
 
+Result<NgramRequest> NgramPath::Send(std::span<const NgramPiece> pieces,
+                                     std::span<const float> hidden, size_t values) {
+  const size_t count = CountTokens(pieces) * view_.plan.hidden;
+  if (values != count) return WrongSize("vectors", values, count);
+  if (count == 0) return NgramRequest{};
+  Result<Batch> batch = LayOut(pieces);
+  if (!batch.ok()) return std::move(batch.error());
+  return Send(batch.value(), hidden);
+}
+
 Result<void> NgramPath::Ids(std::span<const NgramPiece> pieces, std::span<uint32_t> ids) {
   const size_t count = CountTokens(pieces) * view_.plan.tables;
   if (ids.size() != count) return WrongSize("ids", ids.size(), count);
@@ -203,7 +226,7 @@ Result<void> NgramPath::EmbedByGraph(const Batch& batch, std::span<float> out) {
   };
   Result<const uint16_t*> rows = graphs_.Run(batch.stream, batch.at, enqueue, stream_.get());
   if (!rows.ok()) return std::move(rows.error());
-  std::transform(rows.value(), rows.value() + out.size(), out.begin(), Bf16ToFloat);
+  Widen(rows.value(), out);
   return {};
 }
 
@@ -233,7 +256,7 @@ Result<void> NgramPath::Embed(std::span<const NgramPiece> pieces, std::span<cons
   std::vector<uint16_t> rows(count);
   done = Receive(rows.data(), on_device, count * 2, stream_.get());
   if (!done.ok()) return done;
-  std::transform(rows.begin(), rows.end(), out.begin(), Bf16ToFloat);
+  Widen(rows.data(), out);
   return {};
 }
 

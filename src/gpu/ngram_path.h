@@ -17,6 +17,9 @@
 
 namespace sprat::gpu {
 
+// to[i] = from[i], bf16, exactly.
+void Widen(const uint16_t* from, std::span<float> to);
+
 enum class NgramKernel : uint8_t {
   kQuery,  // up to NgramPlan::MostQueryTokens tokens: bound by reading the projections
   kSplit,  // any number: the sum over k is split over blocks; for too few tiles to fill a GPU
@@ -40,7 +43,8 @@ class NgramPath {
   Result<void> Enqueue(const NgramRequest& request, uint16_t* out, cudaStream_t stream,
                        bool overlap = false) const;
 
-  // Of NgramRequest::workspace; 0 if none is needed.
+  // Of NgramRequest::workspace; 0 if none is needed. (A request with `rows` needs
+  // BatchWorkspaceBytes.)
   size_t WorkspaceBytes(uint32_t tokens) const;
 
   // As NgramEmbedding::Ids and ::EmbedBatch, from host memory to host memory; one caller at a time.
@@ -49,6 +53,11 @@ class NgramPath {
   Result<void> Ids(std::span<const NgramPiece> pieces, std::span<uint32_t> ids);
   Result<void> Embed(std::span<const NgramPiece> pieces, std::span<const float> hidden,
                      std::span<float> out);
+
+  // Brings a batch into device memory, as Embed does, for Enqueue; valid until the next call of
+  // Embed, Ids or Send. `values`: of the vectors that are to come. Errors: as Embed.
+  Result<NgramRequest> Send(std::span<const NgramPiece> pieces, std::span<const float> hidden,
+                            size_t values);
 
   NgramKernel KernelOf(uint32_t tokens) const;
   // For tests and measurements. Where the query kernel cannot: the split kernel.

@@ -345,8 +345,6 @@ __device__ inline void Finish(const SplitArguments& a, const SplitPlace& place, 
     word[i] = __ldg(reinterpret_cast<const uint32_t*>(words[row]) + pair % kRowPairs);
   }
   WaitBarrier(shared + Shape::kSumsFull, 0);
-  __syncwarp();
-  ArriveCluster();  // what was sent to this block has come
 #pragma unroll
   for (uint32_t i = 0; i < Shape::kPairs; ++i) {
     const uint32_t pair = threadIdx.x + i * Shape::kThreads;
@@ -420,8 +418,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   }
   if (threadIdx.x < kNgramParts) SendQuarter<Shape>(place, shared);
   Finish<Shape>(a, place, shared, memory, words);
-  __syncwarp();
-  WaitCluster();  // the other blocks have got what comes from here
+  SyncCluster();  // the other blocks have got what comes from here
 }
 
 template <typename Shape>

@@ -19,9 +19,10 @@ __device__ inline void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// SyncCluster (tile_tools.cuh) in two: the other blocks may be written to once all have arrived.
+// SyncCluster (tile_tools.cuh) in two, which publishes nothing that was written before, and so
+// waits for no load: the other blocks may be written to once all have arrived.
 __device__ inline void ArriveCluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 __device__ inline void WaitCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");

@@ -26,6 +26,9 @@ struct NgramRequest {
   const uint32_t* at = nullptr;
   // T x H bf16 in place of the model's word rows, or nullptr.
   const uint16_t* hidden = nullptr;
+  // T x G: where the rows are, of tables that are elsewhere than the model's entries say; or
+  // nullptr.
+  const std::byte* const* rows = nullptr;
   uint32_t tokens = 0;  // T
   // For the batch kernel: BatchWorkspaceBytes to work in, 16-byte aligned; one call at a time.
   uint16_t* workspace = nullptr;
@@ -108,6 +111,14 @@ SPRAT_BOTH inline uint32_t TableRow(const NgramPlan& plan, const NgramTableEntry
   if (rest < 0) rest += static_cast<int64_t>(entry.modulus);
   if (rest >= static_cast<int64_t>(entry.modulus)) rest -= static_cast<int64_t>(entry.modulus);
   return static_cast<uint32_t>(rest);
+}
+
+// Row `id` of table `table`, for the t-th token.
+SPRAT_BOTH inline const std::byte* RowOf(const NgramModelView& model, const NgramRequest& request,
+                                         const NgramTableEntry& entry, uint32_t id, uint32_t t,
+                                         uint32_t table) {
+  if (request.rows != nullptr) return request.rows[size_t{t} * model.plan.tables + table];
+  return entry.rows + size_t{id} * model.plan.width * (model.fp8 ? 1 : 2);
 }
 
 }  // namespace sprat::gpu

@@ -55,27 +55,33 @@ Result<std::vector<uint16_t>> JoinProjections(const NgramPlan& plan, const Ngram
 
 }  // namespace
 
-Result<void> NgramWeights::AllocateTable(uint64_t rows, bool row_scales) {
-  const size_t row_bytes = plan_.width * (fp8_ ? 1 : 2);
-  Result<DeviceBuffer> buffer = AllocateDevice(rows * row_bytes);
-  if (!buffer.ok()) return std::move(buffer.error());
-  rows_.push_back(std::move(buffer).value());
+Result<void> NgramWeights::AllocateTable(uint64_t rows, uint64_t scales) {
+  rows_.emplace_back();
   scales_.emplace_back();
-  if (!row_scales) return {};
-  Result<DeviceBuffer> scales = AllocateDevice(rows * sizeof(float));
-  if (!scales.ok()) return std::move(scales.error());
-  scales_.back() = std::move(scales).value();
+  if (rows > 0) {
+    Result<DeviceBuffer> buffer = AllocateDevice(rows * plan_.width * (fp8_ ? 1 : 2));
+    if (!buffer.ok()) return std::move(buffer.error());
+    rows_.back() = std::move(buffer).value();
+  }
+  if (scales > 0) {
+    Result<DeviceBuffer> buffer = AllocateDevice(scales * sizeof(float));
+    if (!buffer.ok()) return std::move(buffer.error());
+    scales_.back() = std::move(buffer).value();
+  }
   return {};
 }
 
 Result<void> NgramWeights::LoadTable(const NgramConfig& config, uint32_t index,
                                      const RowTables::Rows& from) {
   const uint64_t rows = config.rows(index);
-  Result<void> done = AllocateTable(rows, from.row_scales != nullptr);
+  const bool in_memory = from.rows != nullptr, scaled = from.row_scales != nullptr;
+  Result<void> done = AllocateTable(in_memory ? rows : 0, scaled ? rows : 0);
   if (!done.ok()) return done;
   hashes_[index].scale = from.scale;
-  done = Upload(rows_[index].get(), from.rows, rows * plan_.width * (fp8_ ? 1 : 2));
-  if (!done.ok() || from.row_scales == nullptr) return done;
+  if (in_memory) {
+    done = Upload(rows_[index].get(), from.rows, rows * plan_.width * (fp8_ ? 1 : 2));
+  }
+  if (!done.ok() || !scaled) return done;
   return Upload(scales_[index].get(), from.row_scales, rows * sizeof(float));
 }
 
@@ -131,7 +137,7 @@ Result<NgramWeights> NgramWeights::Allocate(const NgramConfig& config, bool fp8,
   weights.eos_ = config.eos;
   weights.hashes_ = MakeTableEntries(config);
   for (uint32_t i = 0; i < config.tables(); ++i) {
-    Result<void> done = weights.AllocateTable(config.rows(i), fp8);
+    Result<void> done = weights.AllocateTable(config.rows(i), fp8 ? config.rows(i) : 0);
     if (!done.ok()) return std::move(done.error());
   }
   if (word) {
@@ -148,10 +154,6 @@ Result<NgramWeights> NgramWeights::Load(const NgramConfig& config, const NgramTe
                                         const RowTables& tables) {
   Result<NgramPlan> plan = MakeNgramPlan(config);
   if (!plan.ok()) return std::move(plan.error());
-  if (tables.form() == NgramTables::kCached) {
-    return Error(ErrorCode::kUnsupported,
-                 "cached n-gram tables on a GPU; expected mapped, resident or fp8");
-  }
   NgramWeights weights;
   weights.plan_ = plan.value();
   weights.fp8_ = tables.encoding() == RowEncoding::kE4m3;

@@ -16,9 +16,9 @@ namespace sprat::gpu {
 
 class NgramWeights {
  public:
-  // Copies everything to the current device. `tables` are those of `tensors` in memory (mapped,
-  // resident or FP8; not cached). Word rows and projections of F32 and F16 are rounded to bf16.
-  // Errors: as MakeNgramPlan; kUnsupported for cached tables; kDevice, kOutOfMemory.
+  // Copies everything to the current device, of cached tables all but their rows: every request
+  // then brings `rows`. `tables` are those of `tensors`. Word rows and projections of F32 and F16
+  // are rounded to bf16. Errors: as MakeNgramPlan; kDevice, kOutOfMemory.
   static Result<NgramWeights> Load(const NgramConfig& config, const NgramTensors& tensors,
                                    const RowTables& tables);
 
@@ -36,7 +36,7 @@ class NgramWeights {
   uint16_t* Word() { return reinterpret_cast<uint16_t*>(word_.get()); }
 
  private:
-  Result<void> AllocateTable(uint64_t rows, bool row_scales);
+  Result<void> AllocateTable(uint64_t rows, uint64_t scales);
   Result<void> LoadTable(const NgramConfig& config, uint32_t index, const RowTables::Rows& from);
   Result<void> LoadWord(const Tensor& word);
   Result<void> SetEntries(const NgramConfig& config);

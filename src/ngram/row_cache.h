@@ -83,6 +83,10 @@ class RowCache {
   // error, once it has passed as many keys as there are slots or other batches hold the slots.
   Result<void> Prefetch(std::span<const RowKey> keys);
 
+  // Where all rows lie, for whoever makes this memory known to a device. Only rows in pinned slots
+  // may be read, and nothing written.
+  std::span<std::byte> arena() const { return arena_.span(); }
+
   // The row in a pinned slot.
   const std::byte* Row(uint32_t slot) const { return arena_.begin() + slot * stride_; }
 
