@@ -13,15 +13,16 @@
 
 namespace sprat {
 
-// A model's n-gram embedding with its tables in a GPU's memory. One caller at a time. Movable.
+// A model's n-gram embedding with its tables in a GPU's memory, or behind the row cache, whose arena
+// the GPU then reads. One caller at a time. Movable.
 class NgramGpu {
  public:
   // Opens `directory` as NgramEmbedding::Open does, on GPU `device` as CUDA numbers them: BF16
   // tables, or E4M3 ones (stored so, or NgramTables::kFp8). It makes no difference whether the
   // options say mapped or resident.
   // Errors: those of NgramEmbedding::Open; kDevice if the build has no CUDA or there is no such
-  // device; kUnsupported for cached tables, and for a device or model that the kernels do not do,
-  // naming what was found; kOutOfMemory.
+  // device, or if the arena cannot be pinned; kUnsupported for a device or model that the kernels
+  // do not do, naming what was found; kOutOfMemory.
   static Result<NgramGpu> Open(const std::filesystem::path& directory, const NgramOptions& options,
                                int device);
 
