@@ -13,8 +13,8 @@
 
 namespace sprat {
 
-// A model's n-gram embedding with its tables in a GPU's memory, or behind the row cache, whose arena
-// the GPU then reads. One caller at a time. Movable.
+// A model's n-gram embedding with its tables in a GPU's memory, or behind the row cache, whose
+// arena the GPU then reads. One caller at a time. Movable.
 class NgramGpu {
  public:
   // Opens `directory` as NgramEmbedding::Open does, on GPU `device` as CUDA numbers them: BF16
