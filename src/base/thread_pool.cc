@@ -103,8 +103,9 @@ bool ThreadPool::Enter(uint32_t& seen) {
   return true;
 }
 
+// Sequentially consistent for the reason that Raise has (spin_wait.cc).
 void ThreadPool::Leave() {
-  if ((door_.fetch_sub(1, std::memory_order_acq_rel) & (kOpen | kInside)) == 1) door_.notify_all();
+  if ((door_.fetch_sub(1, std::memory_order_seq_cst) & (kOpen | kInside)) == 1) door_.notify_all();
 }
 
 void ThreadPool::Work(size_t rank) {
