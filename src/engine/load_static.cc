@@ -139,7 +139,10 @@ EngineInfo Describe(const std::filesystem::path& directory, const StaticConfig& 
 
 Result<bool> IsStatic(const std::filesystem::path& directory) {
   const std::optional<StaticLayout> layout = FindStaticLayout(directory);
-  if (!layout) return false;
+  if (!layout) {
+    Result<void> complete = CheckStaticFiles(directory);
+    return complete.ok() ? Result<bool>(false) : std::move(complete.error());
+  }
   const Result<TensorFile> file = TensorFile::OpenFile(layout->directory / "model.safetensors");
   if (!file.ok()) return file.error();
   return HoldsStaticTable(file.value());

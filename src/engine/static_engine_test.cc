@@ -130,6 +130,19 @@ TEST(StaticEngine, ADamagedCheckpointIsNamed) {
   EXPECT_THAT(engine.error().message(), Not(HasSubstr("model_type")));
 }
 
+TEST(StaticEngine, AMissingFileIsNamed) {
+  for (const char* name : {"model.safetensors", "tokenizer.json"}) {
+    for (const char* config : {R"({"normalize": false})", R"({"model_type": "model2vec"})"}) {
+      const std::filesystem::path directory = TinyStatic{.config = config}.Write();
+      std::filesystem::remove(directory / name);
+      const Result<Engine> engine = Engine::Open(directory);
+      ASSERT_FALSE(engine.ok());
+      EXPECT_EQ(engine.error().code(), ErrorCode::kNotFound);
+      EXPECT_THAT(engine.error().message(), HasSubstr(std::string(name) + ": no such file"));
+    }
+  }
+}
+
 TEST(StaticEngine, OnlyMaxLengthTimesTheMedianCharactersAreRead) {
   // The entries of the vocabulary are one or three code points long for the most part.
   const Engine engine = Open({.config = R"({"max_length": 3})"});

@@ -38,6 +38,23 @@ std::optional<StaticLayout> FindStaticLayout(const std::filesystem::path& direct
   return std::nullopt;
 }
 
+Result<void> CheckStaticFiles(const std::filesystem::path& directory) {
+  Result<JsonDocument> document = JsonDocument::Read(directory / "config.json");
+  if (!document.ok()) return {};
+  Result<simdjson::dom::object> object = document.value().Object();
+  if (!object.ok()) return {};
+  const JsonFields fields(document.value().origin(), object.value());
+  const Result<std::optional<std::string>> type = fields.String("model_type");
+  if (!type.ok() || type.value().value_or("model2vec") != "model2vec") return {};
+  for (const char* name : {"model.safetensors", "tokenizer.json"}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(directory / name, ignored)) continue;
+    return Error(ErrorCode::kNotFound,
+                 (directory / name).string() + ": no such file; a static model needs it");
+  }
+  return {};
+}
+
 Result<StaticConfig> ReadStaticConfig(const StaticLayout& layout) {
   Result<JsonDocument> document = JsonDocument::Read(layout.config);
   if (!document.ok()) return std::move(document.error());

@@ -23,6 +23,11 @@ struct StaticLayout {
 // nullopt if no layout is complete.
 std::optional<StaticLayout> FindStaticLayout(const std::filesystem::path& directory);
 
+// kNotFound naming the file that is missing, if `directory` is a static model's but for that: if
+// its config.json names no other model_type. Read as an encoder's it would only say that it is
+// none.
+Result<void> CheckStaticFiles(const std::filesystem::path& directory);
+
 struct StaticConfig {
   bool normalize = false;                  // a missing key means false
   std::optional<size_t> max_length = 512;  // tokens; null: no limit; a missing key means 512
