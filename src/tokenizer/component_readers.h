@@ -3,6 +3,7 @@
 #define SPRAT_TOKENIZER_COMPONENT_READERS_H_
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "sprat/result.h"
@@ -20,6 +21,25 @@ Result<Normalizer> ReadNormalizer(const JsonValue& root);
 
 // The member `pre_tokenizer` of the file; none if it is null.
 Result<PreTokenizer> ReadPreTokenizer(const JsonValue& root);
+
+// Calls read(component, its type) for `json`, or, of a Sequence, for each of its members `list` in
+// their order, whose members may be Sequences again.
+template <typename Read>
+Result<void> ForEachComponent(const JsonValue& json, std::string_view list, const Read& read,
+                              int depth = 0) {
+  constexpr int kMaxDepth{16};
+  const Result<std::string_view> type = json.Type();
+  if (!type.ok()) return type.error();
+  if (type.value() != "Sequence") return read(json, type.value());
+  const Result<std::vector<JsonValue>> items = json.List(list);
+  if (!items.ok()) return items.error();
+  if (depth > kMaxDepth) return json.Expected("nested less deeply");
+  for (const JsonValue& item : items.value()) {
+    Result<void> done = ForEachComponent(item, list, read, depth + 1);
+    if (!done.ok()) return done;
+  }
+  return {};
+}
 
 // A pattern {"String": ...} or {"Regex": ...}.
 struct PatternAndText {

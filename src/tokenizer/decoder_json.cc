@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::string_view kSupported{
     "BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip, WordPiece"};
-constexpr int kMaxDepth{16};
 
 using Steps = std::vector<Decoder::Step>;
 
@@ -58,23 +57,13 @@ Result<Decoder::Step> ReadStep(const JsonValue& json, std::string_view type) {
   return json.UnsupportedType(type, kSupported);
 }
 
-Result<void> ReadSteps(const JsonValue& json, int depth, Steps& steps) {
-  const Result<std::string_view> type = json.Type();
-  if (!type.ok()) return type.error();
-  if (type.value() != "Sequence") {
-    Result<Decoder::Step> step = ReadStep(json, type.value());
-    if (!step.ok()) return std::move(step.error());
+Result<void> ReadSteps(const JsonValue& json, Steps& steps) {
+  return ForEachComponent(json, "decoders", [&](const JsonValue& part, std::string_view type) {
+    Result<Decoder::Step> step = ReadStep(part, type);
+    if (!step.ok()) return Result<void>(std::move(step.error()));
     steps.push_back(std::move(step).value());
-    return {};
-  }
-  const Result<std::vector<JsonValue>> items = json.List("decoders");
-  if (!items.ok()) return items.error();
-  if (depth > kMaxDepth) return json.Expected("nested less deeply");
-  for (const JsonValue& item : items.value()) {
-    Result<void> read = ReadSteps(item, depth + 1, steps);
-    if (!read.ok()) return read;
-  }
-  return {};
+    return Result<void>();
+  });
 }
 
 }  // namespace
@@ -83,7 +72,7 @@ Decoder ReadDecoder(const JsonValue& root) {
   const auto json = root.Find("decoder");
   if (!json) return Decoder();
   Steps steps;
-  Result<void> read = ReadSteps(*json, 0, steps);
+  Result<void> read = ReadSteps(*json, steps);
   if (!read.ok()) return Decoder(Error(ErrorCode::kUnsupported, read.error().message()));
   return Decoder(std::move(steps));
 }

@@ -11,7 +11,6 @@ constexpr std::string_view kSupported{
     "BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, "
     "Replace, "
     "Sequence, Strip, StripAccents"};
-constexpr int kMaxDepth{16};
 
 Result<Normalizer::Step> ReadBert(const JsonValue& json) {
   const Result<bool> clean_text = json.Bool("clean_text");
@@ -75,23 +74,13 @@ Result<Normalizer::Step> ReadStep(const JsonValue& json, std::string_view type) 
   return json.UnsupportedType(type, kSupported);
 }
 
-Result<void> ReadSteps(const JsonValue& json, int depth, std::vector<Normalizer::Step>& steps) {
-  const Result<std::string_view> type = json.Type();
-  if (!type.ok()) return type.error();
-  if (type.value() != "Sequence") {
-    Result<Normalizer::Step> step = ReadStep(json, type.value());
-    if (!step.ok()) return std::move(step.error());
+Result<void> ReadSteps(const JsonValue& json, std::vector<Normalizer::Step>& steps) {
+  return ForEachComponent(json, "normalizers", [&](const JsonValue& part, std::string_view type) {
+    Result<Normalizer::Step> step = ReadStep(part, type);
+    if (!step.ok()) return Result<void>(std::move(step.error()));
     steps.push_back(std::move(step).value());
-    return {};
-  }
-  const Result<std::vector<JsonValue>> items = json.List("normalizers");
-  if (!items.ok()) return items.error();
-  if (depth > kMaxDepth) return json.Expected("nested less deeply");
-  for (const JsonValue& item : items.value()) {
-    Result<void> read = ReadSteps(item, depth + 1, steps);
-    if (!read.ok()) return read;
-  }
-  return {};
+    return Result<void>();
+  });
 }
 
 }  // namespace
@@ -99,7 +88,7 @@ Result<void> ReadSteps(const JsonValue& json, int depth, std::vector<Normalizer:
 Result<Normalizer> ReadNormalizer(const JsonValue& root) {
   std::vector<Normalizer::Step> steps;
   if (const auto json = root.Find("normalizer")) {
-    Result<void> read = ReadSteps(*json, 0, steps);
+    Result<void> read = ReadSteps(*json, steps);
     if (!read.ok()) return std::move(read.error());
   }
   return Normalizer(std::move(steps));

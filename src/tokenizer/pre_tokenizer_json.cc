@@ -11,7 +11,6 @@ namespace {
 constexpr std::string_view kSupported{
     "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, "
     "Sequence, Split, Whitespace, WhitespaceSplit"};
-constexpr int kMaxDepth{16};
 
 // Source: byte_level.rs of Hugging Face tokenizers, after GPT-2.
 constexpr std::string_view kByteLevelPattern{
@@ -130,18 +129,10 @@ Result<void> AddStep(const JsonValue& json, std::string_view type, Steps& steps)
   return json.UnsupportedType(type, kSupported);
 }
 
-Result<void> ReadSteps(const JsonValue& json, int depth, Steps& steps) {
-  const Result<std::string_view> type = json.Type();
-  if (!type.ok()) return type.error();
-  if (type.value() != "Sequence") return AddStep(json, type.value(), steps);
-  const Result<std::vector<JsonValue>> items = json.List("pretokenizers");
-  if (!items.ok()) return items.error();
-  if (depth > kMaxDepth) return json.Expected("nested less deeply");
-  for (const JsonValue& item : items.value()) {
-    Result<void> read = ReadSteps(item, depth + 1, steps);
-    if (!read.ok()) return read;
-  }
-  return {};
+Result<void> ReadSteps(const JsonValue& json, Steps& steps) {
+  return ForEachComponent(json, "pretokenizers", [&](const JsonValue& part, std::string_view type) {
+    return AddStep(part, type, steps);
+  });
 }
 
 }  // namespace
@@ -181,7 +172,7 @@ Result<Metaspace> ReadMetaspace(const JsonValue& json) {
 Result<PreTokenizer> ReadPreTokenizer(const JsonValue& root) {
   Steps steps;
   if (const auto json = root.Find("pre_tokenizer")) {
-    Result<void> read = ReadSteps(*json, 0, steps);
+    Result<void> read = ReadSteps(*json, steps);
     if (!read.ok()) return std::move(read.error());
   }
   return PreTokenizer(std::move(steps));
