@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace sprat::server {
@@ -47,6 +48,26 @@ std::string_view Exchange::PaddedBody() {
   return {body.data(), size};
 }
 
+ApiError NothingLeftToHold(Service& service) {
+  service.metrics.not_held.fetch_add(1, std::memory_order_relaxed);
+  return FromError(
+      Error(ErrorCode::kOverloaded, "bodies and answers in flight leave too little of the " +
+                                        std::to_string(service.held.limit()) +
+                                        " bytes that there are for them"));
+}
+
+std::optional<ApiError> HoldAnswer(Exchange& exchange, size_t bytes) {
+  if (exchange.held.Resize(exchange.body.size() + bytes)) return std::nullopt;
+  return NothingLeftToHold(exchange.service);
+}
+
+std::optional<ApiError> HoldVectors(Exchange& exchange, const ServedModel& model, size_t rows,
+                                    const EmbedOptions& options) {
+  constexpr size_t kValueBytes{sizeof(float) + 13};
+  const size_t all = model.engine.info().dimensions;
+  return HoldAnswer(exchange, rows * std::min(options.dimensions.value_or(all), all) * kValueBytes);
+}
+
 Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& input,
                const EmbedOptions& options) {
   Pending pending{
@@ -61,6 +82,10 @@ Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& in
   pending.ticket = input.is_tokens
                        ? model.engine.SubmitTokens(input.ids, input.offsets, options, answer)
                        : model.engine.Submit(input.texts, options, answer);
+  // The texts are token ids now.
+  const size_t answer_bytes = exchange.held.bytes() - exchange.body.size();
+  exchange.body = std::string();
+  exchange.held.Resize(answer_bytes);
   return pending;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,7 @@ struct Exchange {
   std::string body;
   std::string request_id;
   SteadyClock::time_point received;  // the request's last byte
+  HeldBytes held;                    // what body and answer take
 
   SubmitTimes times = {};
   size_t texts = 0;
@@ -57,7 +59,16 @@ struct Pending {
   std::shared_ptr<Delivery<Outcome>> delivery;
 };
 
-// Submits texts or token ids. Any thread.
+// Takes room for an answer beside the body, if the body is still there. What to say if there is
+// none.
+std::optional<ApiError> HoldAnswer(Exchange& exchange, size_t bytes);
+// The same for vectors: of each value its f32 and its text, which has at most 13 characters for
+// values below 1.
+std::optional<ApiError> HoldVectors(Exchange& exchange, const ServedModel& model, size_t rows,
+                                    const EmbedOptions& options);
+ApiError NothingLeftToHold(Service& service);  // which is counted
+
+// Submits texts or token ids, and drops the body. Any thread. Requires room for the vectors.
 Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& input,
                const EmbedOptions& options);
 

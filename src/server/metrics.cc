@@ -76,7 +76,7 @@ void Metrics::CountRequest(size_t route, int status, std::chrono::duration<doubl
   duration.Add(duration_of.count());
 }
 
-std::string Metrics::Write(size_t queue_depth, size_t connections) const {
+std::string Metrics::Write(const Gauges& now) const {
   std::string out;
   Header("sprat_requests_total", "Requests answered, by route and status.", "counter", out);
   for (size_t route = 0; route < std::size(kRoutes); ++route) {
@@ -98,11 +98,15 @@ std::string Metrics::Write(size_t queue_depth, size_t connections) const {
                out);
   Distribution("sprat_batch_size", "Texts in a batch.", batch_size, out);
   Distribution("sprat_batch_tokens", "Tokens in a batch.", batch_tokens, out);
-  Single("sprat_queue_depth", "Requests that wait for the device.", "gauge", queue_depth, out);
-  Single("sprat_connections", "Open connections.", "gauge", connections, out);
+  Single("sprat_queue_depth", "Requests that wait for the device.", "gauge", now.queue_depth, out);
+  Single("sprat_connections", "Open connections.", "gauge", now.connections, out);
+  Single("sprat_held_bytes", "Bytes of bodies and answers in flight.", "gauge", now.held_bytes,
+         out);
   Single("sprat_tokens_total", "Tokens embedded.", "counter", tokens.load(kRelaxed), out);
-  Single("sprat_rejected_total", "Requests refused because a queue was full.", "counter",
+  Single("sprat_rejected_total", "Requests refused for want of room, with 429.", "counter",
          rejected.load(kRelaxed), out);
+  Single("sprat_held_rejected_total", "Of these, for want of bytes for their body or answer.",
+         "counter", not_held.load(kRelaxed), out);
   Single("sprat_cancelled_total", "Requests dropped because their client went away.", "counter",
          cancelled.load(kRelaxed), out);
   Single("sprat_fallback_texts_total", "Texts that the CPU answered because the GPU was lost.",

@@ -56,6 +56,13 @@ inline constexpr int kStatuses[] = {200, 204, 400, 401, 404, 405, 408, 413, 415,
 size_t RouteIndex(std::string_view route);
 size_t StatusIndex(int status);
 
+// What is now.
+struct Gauges {
+  size_t queue_depth = 0;  // requests that wait, in all models
+  size_t connections = 0;  // that are open
+  size_t held_bytes = 0;   // of bodies and answers
+};
+
 // Everything the server counts. Any thread may add.
 struct Metrics {
   std::array<std::array<std::atomic<uint64_t>, std::size(kStatuses)>, std::size(kRoutes)>
@@ -68,12 +75,12 @@ struct Metrics {
   Histogram batch_tokens{kTokenBounds};
   std::atomic<uint64_t> tokens{0};
   std::atomic<uint64_t> rejected{0};   // 429
+  std::atomic<uint64_t> not_held{0};   // of these, for want of bytes for body or answer
   std::atomic<uint64_t> cancelled{0};  // client gone before the answer
   std::atomic<uint64_t> fallbacks{0};  // texts that the CPU answered for a lost GPU
 
   void CountRequest(size_t route, int status, std::chrono::duration<double> duration_of);
-  // queue_depth: requests that wait now, in all models; connections: that are open now.
-  std::string Write(size_t queue_depth, size_t connections) const;
+  std::string Write(const Gauges& now) const;
 };
 
 // Bytes of this process in memory, from /proc/self/statm; 0 if it cannot be read.

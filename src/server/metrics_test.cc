@@ -29,13 +29,16 @@ TEST(Metrics, CountsByRouteAndStatus) {
   metrics.CountRequest(RouteIndex("/embed"), 429, std::chrono::milliseconds(2));
   metrics.CountRequest(RouteIndex("/../../etc/passwd"), 404, std::chrono::milliseconds(2));
   metrics.fallbacks += 7;
-  const std::string text = metrics.Write(3, 5);
+  metrics.not_held += 2;
+  const std::string text = metrics.Write({.queue_depth = 3, .connections = 5, .held_bytes = 9});
   EXPECT_THAT(text, HasSubstr("sprat_requests_total{route=\"/embed\",status=\"200\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("sprat_requests_total{route=\"other\",status=\"404\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("sprat_rejected_total 1\n"));
   EXPECT_THAT(text, HasSubstr("sprat_fallback_texts_total 7\n"));
   EXPECT_THAT(text, HasSubstr("sprat_queue_depth 3\n"));
   EXPECT_THAT(text, HasSubstr("sprat_connections 5\n"));
+  EXPECT_THAT(text, HasSubstr("sprat_held_bytes 9\n"));
+  EXPECT_THAT(text, HasSubstr("sprat_held_rejected_total 2\n"));
   EXPECT_THAT(text, HasSubstr("sprat_request_duration_seconds_count 3\n"));
 }
 

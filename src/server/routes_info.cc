@@ -27,7 +27,9 @@ Task<Response> Ready(Exchange& exchange) {
 Task<Response> PrometheusMetrics(Exchange& exchange) {
   const Service& service = exchange.service;
   co_return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                     .body = service.metrics.Write(service.QueueDepth(), service.connections())};
+                     .body = service.metrics.Write({.queue_depth = service.QueueDepth(),
+                                                    .connections = service.connections(),
+                                                    .held_bytes = service.held.held()})};
 }
 
 Task<Response> OpenApi(Exchange& exchange) {

@@ -57,6 +57,9 @@ Started Start(Exchange& exchange) {
     return started;
   }
   started.error = CheckIds(*model, request.input);
+  if (!started.error.has_value()) {
+    started.error = HoldVectors(exchange, *model, request.input.size(), request.options);
+  }
   if (started.error.has_value()) return started;
   started.base64 = request.base64;
   started.pending = Submit(exchange, *model, request.input, request.options);

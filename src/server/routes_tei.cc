@@ -15,6 +15,15 @@ struct Started {
   Pending pending;
 };
 
+// To the first model.
+Started SubmitTo(Exchange& exchange, const TextInput& input, const EmbedOptions& options) {
+  const ServedModel& model = exchange.service.models().front();
+  Started started;
+  started.error = HoldVectors(exchange, model, input.size(), options);
+  if (!started.error.has_value()) started.pending = Submit(exchange, model, input, options);
+  return started;
+}
+
 Started StartEmbed(Exchange& exchange) {
   Started started;
   auto parsed = ParseTeiEmbed(exchange.PaddedBody(), exchange.service.body_limits);
@@ -23,9 +32,7 @@ Started StartEmbed(Exchange& exchange) {
     return started;
   }
   const TeiEmbedRequest& request = std::get<TeiEmbedRequest>(parsed);
-  started.pending =
-      Submit(exchange, exchange.service.models().front(), request.input, request.options);
-  return started;
+  return SubmitTo(exchange, request.input, request.options);
 }
 
 Started StartSimilarity(Exchange& exchange) {
@@ -40,8 +47,7 @@ Started StartSimilarity(Exchange& exchange) {
   input.texts = request.texts;
   EmbedOptions options = request.options;
   options.normalize = true;  // whatever the model's files say: the answer is a cosine
-  started.pending = Submit(exchange, exchange.service.models().front(), input, options);
-  return started;
+  return SubmitTo(exchange, input, options);
 }
 
 template <typename Start>

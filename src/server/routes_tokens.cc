@@ -52,6 +52,8 @@ Response Tokenized(Exchange& exchange) {
     if (body.size() > 1) body += ',';
     AppendTokens(tokens.value(), model.prefix_tokens, model.suffix_tokens,
                  request.add_special_tokens, body);
+    const std::optional<ApiError> none_left = HoldAnswer(exchange, body.size());
+    if (none_left.has_value()) return ErrorResponse(ApiStyle::kTei, *none_left);
   }
   body += ']';
   return Response{.body = std::move(body)};
@@ -74,6 +76,8 @@ Response Decoded(Exchange& exchange) {
     if (!text.ok()) return ErrorResponse(ApiStyle::kTei, FromError(text.error()));
     if (i > 0) body += ',';
     AppendJsonString(text.value(), body);
+    const std::optional<ApiError> none_left = HoldAnswer(exchange, body.size());
+    if (none_left.has_value()) return ErrorResponse(ApiStyle::kTei, *none_left);
   }
   body += ']';
   return Response{.body = std::move(body)};
@@ -125,6 +129,9 @@ Parsed<TextInput> EmbedAllInput(Exchange& exchange, const Engine& engine) {
                                " tokens together, expected at most " + std::to_string(limit) +
                                ": this route answers with a vector for each");
   }
+  std::optional<ApiError> none_left =
+      HoldVectors(exchange, exchange.service.models().front(), request.input.ids.size(), {});
+  if (none_left.has_value()) return std::move(*none_left);
   return std::move(request.input);
 }
 

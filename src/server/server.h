@@ -36,6 +36,7 @@ struct ServerOptions {
   bool warm_up = true;             // run each model once before /health says 200
 
   size_t max_body_bytes = size_t{8} << 20;
+  size_t max_held_bytes = size_t{512} << 20;  // bodies and answers in flight, all together
   size_t max_items = 2048;
   size_t max_json_depth = 16;
   size_t max_header_bytes = size_t{16} << 10;

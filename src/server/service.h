@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/api_keys.h"
+#include "server/byte_budget.h"
 #include "server/metrics.h"
 #include "server/request_body.h"
 #include "server/server.h"
@@ -29,11 +30,14 @@ struct ServedModel {
 class Service {
  public:
   explicit Service(const ServerOptions& given)
-      : options(given), body_limits{.items = given.max_items, .json_depth = given.max_json_depth} {}
+      : options(given),
+        body_limits{.items = given.max_items, .json_depth = given.max_json_depth},
+        held(given.max_held_bytes) {}
 
   const ServerOptions options;
   const BodyLimits body_limits;
   Metrics metrics;
+  ByteBudget held;  // what requests hold in bodies and answers
 
   // For work that would hold up a network thread: large bodies, large answers.
   std::optional<boost::asio::thread_pool> heavy{std::in_place, 1};

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
@@ -28,6 +29,7 @@ using TlsStream = asio::ssl::stream<Socket&>;
 
 constexpr size_t kReadBytes{16 << 10};
 constexpr size_t kKeptBufferBytes{64 << 10};
+constexpr size_t kJoinedBytes{64 << 10};  // a larger body is sent from where it is
 // After an error the rest of the request is read and dropped, or the client would get a reset
 // instead of the answer (RFC 9112, section 9.6).
 constexpr size_t kLingerBytes{16 << 20};
@@ -73,7 +75,8 @@ class Session {
         service_(service),
         connection_(std::move(connection)),
         stream_(stream),
-        refuse_(refuse) {}
+        refuse_(refuse),
+        held_(service.held) {}
 
   Task<void> Run() {
     while (co_await ReadRequest()) {
@@ -88,11 +91,11 @@ class Session {
   Task<bool> ReadRequest();
   Task<bool> ReadSome();
   void HeadArrived();
+  void HoldBody(size_t bytes);
   Task<bool> Answer();
-  Task<bool> Write(std::string bytes);
+  Task<bool> Write(std::string head, std::string body);
   Task<void> Linger();
-  std::string Serialize(const Exchange& exchange, const Response& response, bool head_only,
-                        bool keep) const;
+  std::string AnswerHead(const Exchange& exchange, const Response& response, bool keep) const;
   void AppendCors(std::string& out) const;
   void FaultFrom(error_code fault);
 
@@ -113,6 +116,7 @@ class Session {
   SteadyClock::time_point received_;
   bool head_checked_ = false;
   bool whole_ = false;  // nothing of the request is left unread
+  HeldBytes held_;
 };
 
 // Waits for more bytes. False at the end of the connection.
@@ -132,10 +136,10 @@ Task<bool> Session<Stream>::ReadRequest() {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(service_.options.max_header_bytes));
   parser_->body_limit(service_.options.max_body_bytes);
-  parser_->eager(true);
   early_.reset();
   head_checked_ = false;
   whole_ = false;
+  held_.Resize(0);
   if (buffer_.size() == 0 && buffer_.capacity() > kKeptBufferBytes) buffer_.shrink_to_fit();
   connection_->Enter(Phase::kIdle, service_.options.idle_timeout);
   while (true) {
@@ -149,12 +153,17 @@ Task<bool> Session<Stream>::ReadRequest() {
         FaultFrom(fault);
         co_return true;
       }
-      if (parser_->is_header_done() && !head_checked_) HeadArrived();
+      if (parser_->is_header_done() && !head_checked_) {
+        HeadArrived();
+        parser_->eager(true);
+        if (!parser_->is_done() && buffer_.size() > 0) continue;  // with the body
+      }
+      HoldBody(parser_->get().body().size());  // of unknown length, it grows as it comes
       whole_ = parser_->is_done();
       if (whole_ || early_.has_value()) co_return true;
       if (head_checked_ && beast::iequals(Field(http::field::expect), "100-continue")) {
         parser_->get().erase(http::field::expect);
-        const bool sent = co_await Write("HTTP/1.1 100 Continue\r\n\r\n");
+        const bool sent = co_await Write("HTTP/1.1 100 Continue\r\n\r\n", "");
         if (!sent) co_return false;
         connection_->Enter(Phase::kReading, service_.options.read_timeout);
       }
@@ -215,6 +224,19 @@ void Session<Stream>::HeadArrived() {
   if (!early_.has_value() && length.has_value() && *length > service_.options.max_body_bytes) {
     FaultFrom(http::make_error_code(http::error::body_limit));
   }
+  HoldBody(static_cast<size_t>(length.value_or(0)));
+  if (!early_.has_value() && length.value_or(0) > 0) {
+    parser_->get().body().reserve(static_cast<size_t>(*length) + kBodyPadding);
+  }
+}
+
+// Takes room for the body, or decides to say that there is none; what has come is dropped then.
+template <typename Stream>
+void Session<Stream>::HoldBody(size_t bytes) {
+  if (early_.has_value() || bytes <= held_.bytes() || held_.Resize(bytes)) return;
+  early_ = ErrorResponse(StyleOf(PathOf(parser_->get().target())), NothingLeftToHold(service_));
+  parser_->get().body() = std::string();
+  held_.Resize(0);
 }
 
 // Answers the request that was read. False if the connection ends with it.
@@ -234,7 +256,8 @@ Task<bool> Session<Stream>::Answer() {
       .path = std::string(PathOf(target)),
       .body = std::move(request.body()),
       .request_id = IsPlain({id.data(), id.size()}) ? std::string(id) : MakeRequestId(),
-      .received = received_};
+      .received = received_,
+      .held = std::move(held_)};
   bool keep = whole_ && request.keep_alive() && !refuse_;
   Response response;
   if (early_.has_value()) {
@@ -249,25 +272,34 @@ Task<bool> Session<Stream>::Answer() {
   service_.metrics.CountRequest(RouteIndex(route == nullptr ? "other" : route->path),
                                 response.status, took);
   if (service_.options.access_log) LogAccess(exchange, response, took);
-  std::string bytes = Serialize(exchange, response, exchange.method == "HEAD", keep);
+  std::string head = AnswerHead(exchange, response, keep);
+  if (exchange.method == "HEAD") response.body = std::string();
+  exchange.held.Resize(std::min(exchange.held.bytes(), response.body.size()));
   connection_->Enter(Phase::kWriting, service_.options.idle_timeout);
-  const bool sent = co_await Write(std::move(bytes));
+  const bool sent = co_await Write(std::move(head), std::move(response.body));
+  exchange.held.Resize(0);
   if (sent && !keep) co_await Linger();
   co_return sent&& keep;
 }
 
 template <typename Stream>
-Task<bool> Session<Stream>::Write(std::string bytes) {
+Task<bool> Session<Stream>::Write(std::string head, std::string body) {
   error_code fault;
-  co_await asio::async_write(stream_, asio::buffer(bytes), asio::redirect_error(kAwait, fault));
+  if (body.size() <= kJoinedBytes) {
+    head += body;
+    co_await asio::async_write(stream_, asio::buffer(head), asio::redirect_error(kAwait, fault));
+  } else {
+    const std::array<asio::const_buffer, 2> parts{asio::buffer(head), asio::buffer(body)};
+    co_await asio::async_write(stream_, parts, asio::redirect_error(kAwait, fault));
+  }
   co_return !fault;
 }
 
 template <typename Stream>
-std::string Session<Stream>::Serialize(const Exchange& exchange, const Response& response,
-                                       bool head_only, bool keep) const {
+std::string Session<Stream>::AnswerHead(const Exchange& exchange, const Response& response,
+                                        bool keep) const {
   std::string out;
-  out.reserve(512 + response.body.size());
+  out.reserve(512 + (response.body.size() <= kJoinedBytes ? response.body.size() : 0));
   const auto at = std::back_inserter(out);
   fmt::format_to(at, FMT_COMPILE("HTTP/1.1 {} {}\r\nDate: {}\r\n"), response.status,
                  ReasonPhrase(response.status), HttpDate());
@@ -290,7 +322,6 @@ std::string Session<Stream>::Serialize(const Exchange& exchange, const Response&
   AppendCors(out);
   out += response.headers;
   out += "\r\n";
-  if (!head_only) out += response.body;
   return out;
 }
 
