@@ -1,38 +1,58 @@
 #include "server/exchange.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
+#include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 
 namespace sprat::server {
 namespace {
 
-// Whether the peer has closed the connection or its sending side: there is nobody to wait for.
+// How often to look whether a client that has already sent more is still there: what it sent makes
+// the socket readable for good.
+constexpr std::chrono::milliseconds kLookPeriod{20};
+
+// Whether the peer has closed the connection or its sending side, whatever is left to read: the
+// next request, or TLS saying good-bye.
 bool PeerIsGone(Socket& socket) {
-  const int fd = socket.native_handle();
-  char byte = 0;
-  const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (n == 0) return true;
-  if (n < 0) return errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
-  // More has come: the next request, or TLS saying good-bye. TCP knows whether it was the end.
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  return info.tcpi_state == TCP_CLOSE_WAIT;
+  pollfd peer{.fd = socket.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return poll(&peer, 1, 0) == 1 && (peer.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 }  // namespace
 
-void WhenPeerLeaves(Exchange& exchange, std::function<void()> leave) {
-  exchange.socket.async_wait(Socket::wait_read,
-                             [socket = &exchange.socket, connection = exchange.connection,
-                              leave = std::move(leave)](auto error) {
-                               if (error || !socket->is_open()) return;
-                               if (PeerIsGone(*socket)) leave();
-                             });
+struct PeerWatch::State : std::enable_shared_from_this<State> {
+  explicit State(Exchange& exchange, std::function<void()> when_gone)
+      : socket(exchange.socket),
+        connection(exchange.connection),
+        again(exchange.home),
+        leave(std::move(when_gone)) {}
+
+  void Look() {
+    if (over || !socket.is_open()) return;
+    if (PeerIsGone(socket)) return leave();
+    again.expires_after(kLookPeriod);
+    again.async_wait([self = shared_from_this()](auto) { self->Look(); });
+  }
+
+  Socket& socket;
+  const std::shared_ptr<void> connection;  // has the socket
+  Timer again;
+  const std::function<void()> leave;
+  bool over = false;
+};
+
+PeerWatch::PeerWatch(Exchange& exchange, std::function<void()> leave)
+    : state_(std::make_shared<State>(exchange, std::move(leave))) {
+  state_->socket.async_wait(Socket::wait_read, [state = state_](auto error) {
+    if (!error) state->Look();
+  });
+}
+
+PeerWatch::~PeerWatch() {
+  state_->over = true;
+  state_->again.cancel();
+  boost::system::error_code ignored;
+  state_->socket.cancel(ignored);
 }
 
 Response ErrorResponse(ApiStyle style, const ApiError& error) {
@@ -90,17 +110,14 @@ Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& in
 }
 
 Task<Result<Embeddings>> Await(Exchange& exchange, Pending pending) {
-  const bool waits = !pending.delivery->ready();
-  if (waits) {
-    WhenPeerLeaves(exchange, [model = pending.model, ticket = pending.ticket] {
+  std::optional<PeerWatch> watch;
+  if (!pending.delivery->ready()) {
+    watch.emplace(exchange, [model = pending.model, ticket = pending.ticket] {
       model->engine.Cancel(ticket);
     });
   }
   Outcome outcome = co_await pending.delivery->Take();
-  if (waits) {
-    boost::system::error_code ignored;
-    exchange.socket.cancel(ignored);
-  }
+  watch.reset();
   Result<Embeddings>& result = outcome.first;
   if (!result.ok()) co_return std::move(result);
   const Embeddings& embeddings = result.value();

@@ -75,8 +75,21 @@ Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& in
 // Waits for the vectors. If the client goes away meanwhile, its request is cancelled.
 Task<Result<Embeddings>> Await(Exchange& exchange, Pending pending);
 
-// Calls `leave` on the home thread if the client goes away before exchange.socket.cancel().
-void WhenPeerLeaves(Exchange& exchange, std::function<void()> leave);
+// Calls `leave` on the home thread, once, if the client closes the connection or its sending side
+// while this lives. Requests that it sent before that, behind this one, make no difference.
+// To be made and ended on the home thread.
+class PeerWatch {
+ public:
+  PeerWatch(Exchange& exchange, std::function<void()> leave);
+  ~PeerWatch();
+  PeerWatch(const PeerWatch&) = delete;
+  PeerWatch& operator=(const PeerWatch&) = delete;
+
+ private:
+  struct State;
+  // Shared with what waits on the loop, which is told of the end only later.
+  const std::shared_ptr<State> state_;
+};
 
 // Runs a function that may take milliseconds on a pool, and waits for it.
 template <typename Function>

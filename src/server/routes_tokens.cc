@@ -232,12 +232,9 @@ Task<Response> TeiEmbedAll(Exchange& exchange) {
                                                 " requests for vectors of tokens are waiting")));
   }
   const auto gone = std::make_shared<std::atomic<bool>>(false);
-  WhenPeerLeaves(exchange, [gone] { gone->store(true, std::memory_order_relaxed); });
+  const PeerWatch watch(exchange, [gone] { gone->store(true, std::memory_order_relaxed); });
   const auto compute = [&exchange, gone] { return EachToken(exchange, *gone); };
-  Response response = co_await OnPool(exchange, *service.token_vectors, compute);
-  boost::system::error_code ignored;
-  exchange.socket.cancel(ignored);
-  co_return response;
+  co_return co_await OnPool(exchange, *service.token_vectors, compute);
 }
 
 }  // namespace sprat::server

@@ -35,6 +35,7 @@ constexpr size_t kJoinedBytes{64 << 10};  // a larger body is sent from where it
 constexpr size_t kLingerBytes{16 << 20};
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr size_t kLongestRequestId{128};
+constexpr int kClientLeft{499};  // what it sent behind that request is for nobody
 
 // "Sun, 06 Nov 1994 08:49:37 GMT", written once a second.
 std::string_view HttpDate() {
@@ -266,7 +267,7 @@ Task<bool> Session<Stream>::Answer() {
     connection_->Enter(Phase::kWorking, std::chrono::hours(24));
     response = co_await Handle(exchange);
   }
-  if (service_.draining()) keep = false;
+  if (service_.draining() || response.status == kClientLeft) keep = false;
   const SteadyClock::duration took = SteadyClock::now() - received_;
   const Route* const route = FindRoute(exchange.path, exchange.method);
   service_.metrics.CountRequest(RouteIndex(route == nullptr ? "other" : route->path),

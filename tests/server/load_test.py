@@ -11,11 +11,12 @@ import os
 import random
 import socket
 import statistics
+import tempfile
 import time
 import unittest
 
 from harness import GOOD, Arguments, main
-from running_server import RunningServer
+from running_server import RunningServer, cpu_seconds
 
 
 class Concurrency(unittest.TestCase):
@@ -92,7 +93,20 @@ class Concurrency(unittest.TestCase):
             self.assertEqual(server.close(), 0)
 
     def test_b103_clients_that_leave_are_dropped(self):
-        server = RunningServer(Arguments.program, Arguments.model)
+        self.check_clients_that_leave()
+
+    def test_clients_that_leave_behind_a_second_request_are_dropped(self):
+        self.check_clients_that_leave(then=b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    def test_clients_of_a_unix_socket_that_leave_behind_a_second_request_are_dropped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s")
+            self.check_clients_that_leave(then=b"GET /health HTTP/1.1\r\n", path=path)
+
+    def check_clients_that_leave(self, then=b"", path=None):
+        """then: what they send behind the request; path: of the Unix socket that they use."""
+        options = () if path is None else ("--uds", path)
+        server = RunningServer(Arguments.program, Arguments.model, *options)
         try:
             body = json.dumps({"input": ["long text " * 40] * 32}).encode()
             head = (
@@ -104,9 +118,14 @@ class Concurrency(unittest.TestCase):
             alone = time.monotonic() - begin
             sockets = []
             for _ in range(200):
-                sock = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+                sock = socket.socket(socket.AF_UNIX if path else socket.AF_INET)
+                sock.settimeout(10)
+                sock.connect(path or ("127.0.0.1", server.port))
                 sock.sendall(head + body)
                 sockets.append(sock)
+            time.sleep(0.05)
+            for sock in sockets:
+                sock.sendall(then)
             time.sleep(0.05)
             for sock in sockets:
                 sock.close()
@@ -164,22 +183,13 @@ class Resources(unittest.TestCase):
     def test_an_idle_server_does_nothing(self):
         server = RunningServer(Arguments.program, Arguments.tiny)
         try:
-
-            def cpu_seconds():
-                tasks = f"/proc/{server.process.pid}/task"
-                total = 0
-                for task in os.listdir(tasks):
-                    with open(f"{tasks}/{task}/schedstat", encoding="ascii") as schedstat:
-                        total += int(schedstat.read().split()[0])  # ns on a CPU
-                return total / 1e9
-
             # What starting left to do may take a while on a slow machine; what an idle server keeps
             # doing, it does in every second.
             used = []
             while len(used) < 15 and not (used and used[-1] < 0.005):
-                before = cpu_seconds()
+                before = cpu_seconds(server.process.pid)
                 time.sleep(1)
-                used.append(cpu_seconds() - before)
+                used.append(cpu_seconds(server.process.pid) - before)
             self.assertLess(used[-1], 0.005, used)
         finally:
             self.assertEqual(server.close(), 0)

@@ -113,6 +113,16 @@ class RunningServer:
         return status
 
 
+def cpu_seconds(pid):
+    """The time that the threads of a process have had."""
+    tasks = f"/proc/{pid}/task"
+    total = 0
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/schedstat", encoding="ascii") as schedstat:
+            total += int(schedstat.read().split()[0])  # ns on a CPU
+    return total / 1e9
+
+
 class Answer:
     def __init__(self, response):
         self.status = response.status
