@@ -18,6 +18,7 @@ constexpr int kBacklog{1024};
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
 // Connections beyond the limit that are still told so; the rest is closed without a word.
 constexpr size_t kRefusalsAtOnce{128};
+constexpr std::chrono::seconds kComplaintPeriod{10};
 
 Error CannotListen(const std::string& address, const error_code& fault) {
   return Error(ErrorCode::kIo, "cannot listen on " + address + ": " + fault.message());
@@ -33,10 +34,22 @@ error_code Open(Acceptor& acceptor, const Endpoint& endpoint) {
   return fault;
 }
 
+// Says why no connection can be accepted, unless it was said a moment ago: it is tried again ten
+// times a second.
+void Complain(const error_code& fault, const Service& service,
+              std::optional<SteadyClock::time_point>& last) {
+  const SteadyClock::time_point now = SteadyClock::now();
+  if (last.has_value() && now - *last < kComplaintPeriod) return;
+  last = now;
+  spdlog::error("cannot accept a connection beside the {} that are open: {}", service.connections(),
+                fault.message());
+}
+
 template <typename Protocol, typename Acceptor>
 Task<void> AcceptAll(Acceptor& acceptor, std::span<const std::unique_ptr<NetworkThread>> threads,
                      Service& service, asio::ssl::context* tls) {
   size_t next = 0;
+  std::optional<SteadyClock::time_point> complained;
   while (acceptor.is_open()) {
     NetworkThread& thread = *threads[next++ % threads.size()];
     asio::basic_stream_socket<Protocol, Executor> accepted(thread.executor());
@@ -44,6 +57,7 @@ Task<void> AcceptAll(Acceptor& acceptor, std::span<const std::unique_ptr<Network
     co_await acceptor.async_accept(accepted, asio::redirect_error(kAwait, fault));
     if (fault == asio::error::operation_aborted || !acceptor.is_open()) co_return;
     if (fault) {
+      Complain(fault, service, complained);
       Timer pause(acceptor.get_executor(), kPauseWithoutDescriptors);
       co_await pause.async_wait(asio::redirect_error(kAwait, fault));
       continue;

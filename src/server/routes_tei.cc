@@ -109,7 +109,9 @@ std::string InfoBody(const Service& service) {
   AppendJsonString(info.pooling, body);
   body += "}}";
   number("max_concurrent_requests", batch.max_queue_requests);
-  number("max_input_length", info.max_length);
+  // Clients split texts by it, and their types have no word for "no limit": then it is what a body
+  // can hold.
+  number("max_input_length", info.max_length > 0 ? info.max_length : options.max_body_bytes);
   number("max_batch_tokens", batch.max_tokens);
   number("max_batch_requests", batch.max_batch);
   number("max_client_batch_size", options.max_items);

@@ -5,6 +5,7 @@ while models load.
     operations_test.py PROGRAM MODEL TINY_MODEL [unittest arguments]
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 
 from harness import GOOD, Arguments, main
-from running_server import RunningServer
+from running_server import RunningServer, cpu_seconds
 from tiny_static import write_static_model
 
 
@@ -104,6 +105,45 @@ class RawVectors(unittest.TestCase):
             self.assertEqual(server.close(), 0)
         for value, expected in zip(got, (1.0, 0.5**0.5, 0.0)):
             self.assertAlmostEqual(value, expected, delta=1e-6)
+
+
+class Info(unittest.TestCase):
+    def test_a_model_without_a_limit_takes_what_a_body_can_hold(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = {"good": [1.0, 0.0]}
+            model = write_static_model(f"{folder}/m", Arguments.tiny, rows, {"max_length": None})
+            for options, expected in (((), 1_000_000), (("--max-length", 7), 7)):
+                server = RunningServer(
+                    Arguments.program, model, "--max-body-bytes", 1_000_000, *options
+                )
+                info = server.request("GET", "/info").json()
+                self.assertEqual(server.close(), 0)
+                self.assertEqual(info["max_input_length"], expected)
+
+
+class Descriptors(unittest.TestCase):
+    def test_running_out_of_them_is_said_once_and_passes(self):
+        limit = 64
+        server = RunningServer(
+            Arguments.program, Arguments.tiny, prefix=("prlimit", f"--nofile={limit}:{limit}")
+        )
+        try:
+            with contextlib.ExitStack() as sockets:
+                for _ in range(limit):
+                    address = ("127.0.0.1", server.port)
+                    sockets.enter_context(socket.create_connection(address, timeout=20))
+                deadline = time.monotonic() + 20
+                while not any("cannot accept" in line for line in server.log):
+                    self.assertLess(time.monotonic(), deadline, server.log)
+                    time.sleep(0.02)
+                before = cpu_seconds(server.process.pid)
+                time.sleep(1)
+                self.assertLess(cpu_seconds(server.process.pid) - before, 0.1)
+            self.assertEqual(server.post("/v1/embeddings", GOOD).status, 200)
+            (said,) = [line for line in server.log if "cannot accept" in line]
+            self.assertRegex(said, r"beside the \d+ that are open: Too many open files$")
+        finally:
+            self.assertEqual(server.close(), 0)
 
 
 class End(unittest.TestCase):
