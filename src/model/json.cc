@@ -63,8 +63,9 @@ Result<JsonDocument> JsonDocument::Parse(std::string origin, std::span<const std
   document.parser_ = std::make_unique<simdjson::dom::parser>();
   const std::string_view characters(reinterpret_cast<const char*>(text.data()), text.size());
   simdjson::error_code failed = ParseInto(characters, *document.parser_, document.root_);
-  if (failed == simdjson::NUMBER_ERROR) {
-    failed = ParseInto(WithLargeNumbersAsReals(characters), *document.parser_, document.root_);
+  if (failed != simdjson::SUCCESS) {
+    const std::optional<std::string> readable = WithLargeNumbersAsReals(characters);
+    if (readable) failed = ParseInto(*readable, *document.parser_, document.root_);
   }
   if (failed != simdjson::SUCCESS) {
     return Error(ErrorCode::kCorrupt, fmt::format("{}: not valid JSON: {}", document.origin_,

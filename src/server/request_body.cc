@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/json_numbers.h"
+
 namespace sprat::server {
 namespace {
 
@@ -79,6 +81,16 @@ class Reader {
   std::optional<ApiError> error_;
 };
 
+// text: with kBodyPadding readable bytes behind its end.
+simdjson::error_code Parse(std::string_view text, size_t depth, simdjson::dom::parser& parser,
+                           element& root) {
+  if (parser.capacity() < text.size() || parser.max_depth() != depth) {
+    const simdjson::error_code fault = parser.allocate(text.size(), depth);
+    if (fault) return fault;
+  }
+  return parser.parse(text.data(), text.size(), false).get(root);
+}
+
 std::optional<simdjson::dom::object> Reader::Object(std::string_view body) {
   // One parser a thread: it owns the strings of the body until its next one.
   thread_local simdjson::dom::parser parser;
@@ -92,12 +104,14 @@ std::optional<simdjson::dom::object> Reader::Object(std::string_view body) {
   }
   // simdjson counts the root's scope too, and refuses at the limit instead of beyond it.
   const size_t depth = limits_.json_depth + 1;
-  simdjson::error_code fault = simdjson::SUCCESS;
-  if (parser.capacity() < body.size() || parser.max_depth() != depth) {
-    fault = parser.allocate(body.size(), depth);
-  }
   element root;
-  if (!fault) fault = parser.parse(body.data(), body.size(), false).get(root);
+  simdjson::error_code fault = Parse(body, depth, parser, root);
+  if (fault) {  // perhaps for a number, which may be in a field that nobody asks for
+    if (std::optional<std::string> readable = WithLargeNumbersAsReals(body)) {
+      readable->reserve(readable->size() + kBodyPadding);
+      fault = Parse(*readable, depth, parser, root);
+    }
+  }
   if (fault == simdjson::DEPTH_ERROR) {
     error_ = BadRequest("the body is nested too deep, expected at most " +
                         std::to_string(limits_.json_depth) + " levels");

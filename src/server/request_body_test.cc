@@ -109,6 +109,33 @@ TEST(ParseOpenAi, WrongTypesAre400AndNameTheField) {
   EXPECT_EQ(OpenAiError(R"({"input":"a","truncate":"yes"})").param, "truncate");
 }
 
+TEST(ParseOpenAi, NumbersOfAnySizeInUnknownFieldsAreIgnored) {
+  for (const char* number : {"1e999", "-1e999", "1e-999", "18446744073709551616",
+                             "-9223372036854775809", "1000000000000000019884624838656"}) {
+    const std::string body = std::string(R"({"user_data":)") + number +
+                             R"(,"input":"1e999","more":[{"x":)" + number + R"(}]})";
+    const Body padded(body);
+    const auto parsed = ParseOpenAi(padded.view(), {});
+    ASSERT_TRUE(std::holds_alternative<OpenAiRequest>(parsed))
+        << number << ": " << std::get<ApiError>(parsed).message;
+    EXPECT_THAT(std::get<OpenAiRequest>(parsed).input.texts, ElementsAre("1e999")) << number;
+  }
+}
+
+TEST(ParseOpenAi, NumbersThatAreTooLargeInKnownFieldsNameThem) {
+  for (const char* number : {"1e999", "18446744073709551616", "-9223372036854775809"}) {
+    const auto with = [&](const char* before) { return before + std::string(number); };
+    EXPECT_EQ(OpenAiError(with(R"({"input":"a","dimensions":)") + "}").message,
+              "'dimensions' must be an integer, got a number that is none or too large")
+        << number;
+    EXPECT_EQ(OpenAiError(with(R"({"input":[1,)") + "]}").message,
+              "'input[1]' must be a token id, a whole number from 0 on, and is none")
+        << number;
+    EXPECT_EQ(OpenAiError(with(R"({"input":)") + "}").param, "input") << number;
+    EXPECT_EQ(OpenAiError(with(R"({"input":"a","user":)") + "}").param, "user") << number;
+  }
+}
+
 TEST(ParseOpenAi, WhatIsNotAJsonObjectIs400) {
   for (const char* body : {"", "[]", "nul", R"({"input":"a")", "\"a\"", R"({"input":"a"} x)",
                            "{\"input\":\"\xFF\xFE\"}", "{\"input\":\"\xED\xA0\xBD\"}",

@@ -100,8 +100,9 @@ Result<BertTokenizerConfig> ReadConfigFile(const std::filesystem::path& file) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   simdjson::error_code failure = parser.parse(text.value()).get(root);
-  if (failure == simdjson::NUMBER_ERROR) {
-    failure = parser.parse(WithLargeNumbersAsReals(text.value())).get(root);
+  if (failure != simdjson::SUCCESS) {
+    const std::optional<std::string> readable = WithLargeNumbersAsReals(text.value());
+    if (readable) failure = parser.parse(*readable).get(root);
   }
   if (failure != simdjson::SUCCESS) {
     return Error(ErrorCode::kCorrupt,
