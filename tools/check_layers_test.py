@@ -76,7 +76,7 @@ class CheckLayersTest(unittest.TestCase):
     def test_front_end_with_a_private_header(self):
         self.assert_breach(
             {"src/cli/embed.cc": '# include "encoder/encoder.h"\n'},
-            "is private; the front end cli uses include/sprat/ only",
+            "is private; the front end cli uses base and include/sprat/ only",
         )
 
     def test_engine_api_below_the_engine(self):

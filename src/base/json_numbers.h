@@ -14,7 +14,7 @@ namespace sprat {
 //
 // simdjson refuses a text with such a number, yet the tokenizer_config.json of most published
 // models says "no limit" by 1000000000000000019884624838656. Which error it gives depends on its
-// version (NUMBER_ERROR, from 3.1 on also BIGINT_ERROR), so ask for this after any.
+// version (NUMBER_ERROR in 3.0, BIGINT_ERROR in 3.12), so ask for this after any.
 std::optional<std::string> WithLargeNumbersAsReals(std::string_view json);
 
 }  // namespace sprat
