@@ -14,7 +14,7 @@ DOCUMENT = """
 | `model` | files | `base` |
 | `encoder` | forward pass | `base` `kernels` `model` |
 | `engine` | joins the parts | all of the above |
-| `cli` | command line | public headers |
+| `cli` | command line | `base`, public headers |
 """
 
 GOOD = {
