@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <sstream>
-#include <string>
+
+#include "base/cgroups.h"
 
 namespace sprat {
 namespace {
@@ -38,19 +38,6 @@ std::optional<size_t> Smaller(std::optional<size_t> a, std::optional<size_t> b) 
   return std::min(*a, *b);
 }
 
-// The smallest quota of mount/group and everything above it up to mount.
-template <typename QuotaOf>
-std::optional<size_t> SmallestUpwards(const std::filesystem::path& mount, std::string_view group,
-                                      const QuotaOf& quota_of) {
-  std::optional<size_t> smallest = quota_of(mount);
-  std::filesystem::path at = mount;
-  for (const auto& part : std::filesystem::path(group).relative_path()) {
-    at /= part;
-    smallest = Smaller(smallest, quota_of(at));
-  }
-  return smallest;
-}
-
 size_t AffinityCount() {
   // The kernel's mask may be larger than cpu_set_t on machines with more than 1024 CPUs.
   for (size_t cpus = 1024; cpus <= 1024 * 1024; cpus *= 2) {
@@ -71,30 +58,19 @@ size_t AffinityCount() {
 
 std::optional<size_t> CgroupQuota(std::string_view cgroup_text,
                                   const std::filesystem::path& mount) {
-  // A line is "id:controllers:path"; v2 is "0::path".
+  const Cgroups groups = CgroupsOf(cgroup_text, mount, "cpu");
   std::optional<size_t> smallest;
-  std::istringstream lines{std::string(cgroup_text)};
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") smallest = Smaller(smallest, SmallestUpwards(mount, group, QuotaOfV2));
-    if (controllers.find(",cpu,") == std::string::npos) continue;
-    for (const char* name : {"cpu", "cpu,cpuacct"}) {
-      smallest = Smaller(smallest, SmallestUpwards(mount / name, group, QuotaOfV1));
-    }
-  }
+  for (const std::filesystem::path& group : groups.v2)
+    smallest = Smaller(smallest, QuotaOfV2(group));
+  for (const std::filesystem::path& group : groups.v1)
+    smallest = Smaller(smallest, QuotaOfV1(group));
   return smallest;
 }
 
 size_t CpuBudget() {
-  std::ifstream file("/proc/self/cgroup");
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const size_t affinity = AffinityCount();
   return std::max<size_t>(
-      1, std::min(affinity, CgroupQuota(text, "/sys/fs/cgroup").value_or(affinity)));
+      1, std::min(affinity, CgroupQuota(OwnCgroupText(), "/sys/fs/cgroup").value_or(affinity)));
 }
 
 }  // namespace sprat

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/narrow_floats.h"
 #include "kernels/kernels.h"
 
 namespace sprat {
@@ -112,16 +113,6 @@ void MaxRows(const SumRowsArgs& a) {
     }
     a.out[c] = largest;
   }
-}
-
-// An IEEE 754 binary16 as f32, exactly.
-float HalfToFloat(uint16_t half) {
-  const float sign = (half & 0x8000) != 0 ? -1.0f : 1.0f;
-  const int exponent = (half >> 10) & 0x1f;
-  const int mantissa = half & 0x3ff;
-  if (exponent == 0x1f) return mantissa == 0 ? sign * INFINITY : NAN;
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
-  return sign * std::ldexp(static_cast<float>(mantissa + 0x400), exponent - 25);
 }
 
 // Element i of a table, which need not be aligned for its type.

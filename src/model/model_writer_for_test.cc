@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/narrow_floats.h"
 
 namespace sprat {
 namespace {
@@ -19,12 +20,6 @@ namespace {
 
 void AppendLittleEndian(std::string& bytes, uint64_t value, size_t count) {
   for (size_t i = 0; i < count; ++i) bytes.push_back(static_cast<char>(value >> (8 * i) & 255));
-}
-
-// To nearest, ties to even; NaN is not written by tests.
-uint16_t ToBFloat(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
 uint16_t ToHalf(float value) {
@@ -48,7 +43,7 @@ void AppendValue(std::string& bytes, float value, DType dtype) {
     case DType::kF16:
       return AppendLittleEndian(bytes, ToHalf(value), 2);
     case DType::kBF16:
-      return AppendLittleEndian(bytes, ToBFloat(value), 2);
+      return AppendLittleEndian(bytes, FloatToBf16(value), 2);
     case DType::kI64:
       return AppendLittleEndian(bytes, static_cast<uint64_t>(static_cast<int64_t>(value)), 8);
     default:

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "base/narrow_floats.h"
 #include "model/json.h"
 
 namespace sprat {
@@ -364,22 +364,6 @@ void TensorFile::Release(const Tensor& tensor) const {
 
 namespace {
 
-// Exact, subnormals, infinities and NaN included. From an exponent e of 5 bits, shifting the bits
-// into f32's place and adding 224 to the exponent gives 2^112 times the value, with infinity and
-// NaN in their place; a subnormal m * 2^-24 comes from the bits of 0.5 + m * 2^-24, minus 0.5.
-float HalfToFloat(uint16_t half) {
-  const uint32_t twice = static_cast<uint32_t>(half) << 17;  // the sign shifted out
-  const float normal = std::bit_cast<float>((twice >> 4) + (uint32_t{224} << 23)) * 0x1.0p-112f;
-  const float subnormal = std::bit_cast<float>((twice >> 17) | (uint32_t{126} << 23)) - 0.5f;
-  const uint32_t magnitude =
-      std::bit_cast<uint32_t>(twice < (uint32_t{1} << 27) ? subnormal : normal);
-  return std::bit_cast<float>((static_cast<uint32_t>(half & 0x8000u) << 16) | magnitude);
-}
-
-float BFloatToFloat(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
 template <typename Convert>
 void CopyFrom16(std::span<const std::byte> bytes, std::span<float> out, Convert convert) {
   for (size_t i = 0; i < out.size(); ++i) {
@@ -401,7 +385,7 @@ Result<void> CopyAsF32(const Tensor& tensor, std::span<float> out) {
       CopyFrom16(tensor.bytes, out, HalfToFloat);
       return {};
     case DType::kBF16:
-      CopyFrom16(tensor.bytes, out, BFloatToFloat);
+      CopyFrom16(tensor.bytes, out, Bf16ToFloat);
       return {};
     default:
       return Error(ErrorCode::kUnsupported,

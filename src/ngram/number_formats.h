@@ -1,34 +1,16 @@
-// Conversions between f32 and narrower formats, one number at a time. Right in flush-to-zero mode.
+// Conversions between f32 and the formats of tables, one number at a time. Right in flush-to-zero
+// mode.
 #ifndef SPRAT_NGRAM_NUMBER_FORMATS_H_
 #define SPRAT_NGRAM_NUMBER_FORMATS_H_
 
 #include <bit>
 #include <cstdint>
 
+#include "base/narrow_floats.h"
+
 namespace sprat {
 
 constexpr float kLargestE4m3{448.0f};
-
-inline float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-
-// IEEE half precision, exactly.
-inline float HalfToFloat(uint16_t half) {
-  const uint32_t sign = uint32_t{half & 0x8000u} << 16, mantissa = uint32_t{half & 0x3ffu} << 13;
-  const uint32_t exponent = (half >> 10) & 31;
-  if (exponent == 0) {  // m * 2^-24 = (1 + m * 2^-10) * 2^-14 - 2^-14
-    const float value = std::bit_cast<float>((uint32_t{113} << 23) | mantissa) - 0x1p-14f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | (wide << 23) | mantissa);
-}
-
-// Round to nearest even; a NaN stays one.
-inline uint16_t FloatToBf16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
 
 // OCP E4M3 (S.EEEE.MMM, bias 7, no infinities): round to nearest even, clamped to +-448; a NaN is
 // 0x7f.

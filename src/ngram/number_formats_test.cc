@@ -33,27 +33,5 @@ TEST(FloatToE4m3, RoundsToNearestEvenAndClamps) {
   EXPECT_EQ(FloatToE4m3(std::numeric_limits<float>::quiet_NaN()), 0x7f);
 }
 
-TEST(Bf16, RoundsToNearestEven) {
-  EXPECT_EQ(FloatToBf16(1.0f), 0x3f80);
-  EXPECT_EQ(FloatToBf16(0x1.01p0f), 0x3f80);  // halfway between 1 and 1 + 2^-7: even
-  EXPECT_EQ(FloatToBf16(0x1.010002p0f), 0x3f81);
-  EXPECT_EQ(FloatToBf16(0x1.03p0f), 0x3f82);  // halfway: even
-  EXPECT_EQ(Bf16ToFloat(0xc040), -3.0f);
-  EXPECT_TRUE(std::isnan(Bf16ToFloat(FloatToBf16(std::numeric_limits<float>::quiet_NaN()))));
-}
-
-TEST(HalfToFloat, MatchesTheStandardsValues) {
-  EXPECT_EQ(HalfToFloat(0x3c00), 1.0f);
-  EXPECT_EQ(HalfToFloat(0xc000), -2.0f);
-  EXPECT_EQ(HalfToFloat(0x7bff), 65504.0f);
-  EXPECT_EQ(HalfToFloat(0x0400), 0x1p-14f);
-  EXPECT_EQ(HalfToFloat(0x0001), 0x1p-24f);
-  EXPECT_EQ(HalfToFloat(0x83ff), -0x3ffp-24f);
-  EXPECT_EQ(HalfToFloat(0x0000), 0.0f);
-  EXPECT_TRUE(std::signbit(HalfToFloat(0x8000)));
-  EXPECT_TRUE(std::isinf(HalfToFloat(0x7c00)));
-  EXPECT_TRUE(std::isnan(HalfToFloat(0x7e00)));
-}
-
 }  // namespace
 }  // namespace sprat
