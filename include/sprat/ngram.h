@@ -41,12 +41,17 @@ std::string_view Name(NgramTables tables);
 Result<NgramScale> ParseNgramScale(std::string_view name);
 Result<NgramTables> ParseNgramTables(std::string_view name);
 
+// Whether `text` is what NgramOptions::ignored_tokens takes: half-open ranges of token ids such as
+// "0:4,36:55", or "". Errors: kInvalidArgument naming the piece that is none.
+Result<void> CheckTokenRanges(std::string_view text);
+
 struct NgramOptions {
   NgramTables tables = NgramTables::kMapped;
   size_t threads = 0;                         // compute threads; 0: one for each available core
   std::optional<NgramScale> scale;            // default: what the model's config says
   std::optional<std::string> ignored_tokens;  // "0:4,36:55" in place of the config's; "": none
-  bool word_table = true;  // false: the model has no word rows; every call brings its own
+  bool word_table =
+      true;  // false: the model's word rows, if any, are left; every call brings its own
   // kCached only:
   size_t cache_bytes = size_t{1} << 30;  // the arena, shared by all tables
   size_t queue_depth = 64;               // reads in flight for one batch
@@ -75,10 +80,11 @@ struct NgramInfo {
   uint32_t eos = 0;
   NgramScale scale = NgramScale::kAverage;
   NgramTables form = NgramTables::kMapped;
+  bool word_table = false;    // the files have word rows
   std::string table_dtype;    // as stored: "BF16", "F8_E4M3", ...
   size_t row_bytes = 0;       // of one table row in the form in use, its scale included
   uint64_t table_bytes = 0;   // of all table rows in the form in use
-  size_t resident_bytes = 0;  // memory taken: packed projections, resident tables, the arena
+  size_t resident_bytes = 0;  // memory taken: packed projections, resident tables, the row cache
   size_t token_bytes = 0;     // table bytes that one token reads: G rows
   size_t cache_slots = 0;     // kCached: rows that fit the arena
   std::string reader;         // kCached: "io_uring" or "pread"
@@ -102,9 +108,16 @@ struct NgramCounters {
 class NgramEmbedding {
  public:
   // Opens `directory`: config.json and model.safetensors or its shards. Errors name the file, the
-  // key or tensor, the value found and what was expected.
+  // key or tensor, the value found and what was expected; kOutOfMemory, before anything is loaded,
+  // if what it would take is more than there is, naming both.
   static Result<NgramEmbedding> Open(const std::filesystem::path& directory,
                                      const NgramOptions& options = {});
+
+  // What Open would open and take, from config.json and the headers of the files alone: no table is
+  // loaded, so it is as quick for tables that would not fit. Errors: those of Open but for those of
+  // a table's content and kOutOfMemory.
+  static Result<NgramInfo> Describe(const std::filesystem::path& directory,
+                                    const NgramOptions& options = {});
 
   NgramEmbedding(NgramEmbedding&&) noexcept;
   NgramEmbedding& operator=(NgramEmbedding&&) noexcept;

@@ -229,6 +229,21 @@ Result<NgramConfig> ReadConfig(const JsonFields& json, const Family& family,
   return config;
 }
 
+Result<std::optional<NgramConfig>> FromDocument(const JsonDocument& document,
+                                                const NgramConfigOverrides& overrides) {
+  Result<simdjson::dom::object> root = document.Object();
+  if (!root.ok()) return std::move(root.error());
+  const JsonFields json(document.origin(), root.value());
+  Result<const Family*> family = ChooseFamily(json);
+  if (!family.ok()) return std::move(family.error());
+  if (family.value() == nullptr) return std::optional<NgramConfig>();
+  Result<NgramConfig> config = ReadConfig(json, *family.value(), overrides);
+  if (!config.ok()) return std::move(config.error());
+  Result<void> sizes = CheckSizes(json, config.value(), (*family.value())[0]);
+  if (!sizes.ok()) return std::move(sizes.error());
+  return std::optional<NgramConfig>(std::move(config).value());
+}
+
 }  // namespace
 
 bool NgramConfig::Stops(uint32_t token) const {
@@ -241,17 +256,14 @@ Result<std::optional<NgramConfig>> ParseNgramConfig(const std::string& origin,
                                                     const NgramConfigOverrides& overrides) {
   Result<JsonDocument> document = JsonDocument::Parse(origin, std::as_bytes(std::span(text)));
   if (!document.ok()) return std::move(document.error());
-  Result<simdjson::dom::object> root = document.value().Object();
-  if (!root.ok()) return std::move(root.error());
-  const JsonFields json(origin, root.value());
-  Result<const Family*> family = ChooseFamily(json);
-  if (!family.ok()) return std::move(family.error());
-  if (family.value() == nullptr) return std::optional<NgramConfig>();
-  Result<NgramConfig> config = ReadConfig(json, *family.value(), overrides);
-  if (!config.ok()) return std::move(config.error());
-  Result<void> sizes = CheckSizes(json, config.value(), (*family.value())[0]);
-  if (!sizes.ok()) return std::move(sizes.error());
-  return std::optional<NgramConfig>(std::move(config).value());
+  return FromDocument(document.value(), overrides);
+}
+
+Result<std::optional<NgramConfig>> ReadNgramConfig(const std::filesystem::path& path,
+                                                   const NgramConfigOverrides& overrides) {
+  Result<JsonDocument> document = JsonDocument::Read(path);
+  if (!document.ok()) return std::move(document.error());
+  return FromDocument(document.value(), overrides);
 }
 
 Result<std::vector<TokenRange>> ParseTokenRanges(std::string_view text) {
@@ -279,6 +291,12 @@ Result<std::vector<TokenRange>> ParseTokenRanges(std::string_view text) {
     text.remove_prefix(std::min(text.size(), piece.size() + 1));
   }
   return ranges;
+}
+
+Result<void> CheckTokenRanges(std::string_view text) {
+  Result<std::vector<TokenRange>> ranges = ParseTokenRanges(text);
+  if (!ranges.ok()) return std::move(ranges.error());
+  return {};
 }
 
 }  // namespace sprat

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -79,6 +80,10 @@ struct NgramConfigOverrides {
 Result<std::optional<NgramConfig>> ParseNgramConfig(const std::string& origin,
                                                     std::string_view text,
                                                     const NgramConfigOverrides& overrides = {});
+
+// The same of a file. Errors: also those of JsonDocument::Read.
+Result<std::optional<NgramConfig>> ReadNgramConfig(const std::filesystem::path& path,
+                                                   const NgramConfigOverrides& overrides = {});
 
 // "0:4,36:55": half-open ranges of token ids, first < last, in any order; "" is none.
 // Errors: kInvalidArgument naming the piece.

@@ -20,8 +20,7 @@ class NgramEmbedding::Impl {
     Result<NgramFiles> files = OpenNgramFiles(directory, options);
     if (!files.ok()) return std::move(files.error());
     impl->files_ = std::move(files).value();
-    Result<std::unique_ptr<ThreadPool>> threads =
-        ThreadPool::Create(options.threads > 0 ? options.threads : CpuBudget());
+    Result<std::unique_ptr<ThreadPool>> threads = ThreadPool::Create(ThreadsOf(options));
     if (!threads.ok()) return std::move(threads.error());
     impl->threads_ = std::move(threads).value();
     Result<std::unique_ptr<NgramLayer>> layer = NgramLayer::Load(
@@ -33,6 +32,28 @@ class NgramEmbedding::Impl {
     impl->info_.kernels = kernels.value()->name;
     impl->info_.threads = impl->threads_->size();
     return impl;
+  }
+
+  static Result<NgramInfo> Describe(const std::filesystem::path& directory,
+                                    const NgramOptions& options) {
+    Result<const NgramKernels*> kernels = ActiveNgramKernels();
+    if (!kernels.ok()) return std::move(kernels.error());
+    Result<NgramFiles> files = OpenNgramFiles(directory, options);
+    if (!files.ok()) return std::move(files.error());
+    const NgramConfig& config = files.value().config;
+    Result<RowLayout> layout = RowLayout::Of(config, files.value().tensors, options);
+    if (!layout.ok()) return std::move(layout.error());
+    NgramInfo info = DescribeNgram(directory, files.value(), layout.value());
+    if (info.form == NgramTables::kCached) {
+      Result<std::unique_ptr<ReadQueue>> queue =
+          OpenReadQueue(ReadQueueDepth(options), options.io_uring);
+      if (!queue.ok()) return std::move(queue.error());
+      info.reader = queue.value()->name();
+    }
+    info.resident_bytes = layout.value().resident_bytes + PackedProjection::SizeBytes(config);
+    info.kernels = kernels.value()->name;
+    info.threads = ThreadsOf(options);
+    return info;
   }
 
   NgramLayer& layer() const { return *layer_; }
@@ -55,6 +76,10 @@ class NgramEmbedding::Impl {
   }
 
  private:
+  static size_t ThreadsOf(const NgramOptions& options) {
+    return options.threads > 0 ? options.threads : CpuBudget();
+  }
+
   NgramFiles files_;
   std::unique_ptr<ThreadPool> threads_;
   std::unique_ptr<NgramLayer> layer_;
@@ -71,6 +96,11 @@ Result<NgramEmbedding> NgramEmbedding::Open(const std::filesystem::path& directo
   Result<std::unique_ptr<Impl>> impl = Impl::Open(directory, options);
   if (!impl.ok()) return std::move(impl.error());
   return NgramEmbedding(std::move(impl).value());
+}
+
+Result<NgramInfo> NgramEmbedding::Describe(const std::filesystem::path& directory,
+                                           const NgramOptions& options) {
+  return Impl::Describe(directory, options);
 }
 
 Result<void> NgramEmbedding::Ids(std::span<const NgramPiece> pieces,

@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "ngram/count_allocations_for_test.h"
+#include "ngram/ngram_files.h"
+#include "ngram/row_tables.h"
 #include "ngram/tiny_ngram_for_test.h"
 #include "sprat/ngram.h"
 
@@ -392,6 +394,79 @@ TEST(NgramEmbedding, ShapesThatDoNotFitTheConfigAreNamed) {
   WriteTestFile(directory / "config.json", "{\"vocab_size\": 60, \"hidden_size\": 24}");
   ExpectRefused(directory, {}, ErrorCode::kUnsupported, "no n-gram embedding");
   ExpectRefused("/no/such/directory", {}, ErrorCode::kNotFound, "/no/such/directory/config.json");
+}
+
+// What Describe says is what Open then takes.
+TEST(NgramEmbedding, DescribesWhatItWouldOpen) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const NgramTables form :
+         {NgramTables::kMapped, NgramTables::kResident, NgramTables::kFp8, NgramTables::kCached}) {
+      if (dtype == DType::kF32 && form == NgramTables::kCached) continue;
+      TinyNgram tiny;
+      tiny.dtype = dtype;
+      tiny.write_word = dtype == DType::kF32;
+      NgramOptions options = Form(form, 100 * 64);
+      options.word_table = false;
+      options.threads = 3;
+      const std::filesystem::path directory = tiny.Write();
+      const Result<NgramInfo> described = NgramEmbedding::Describe(directory, options);
+      ASSERT_TRUE(described.ok()) << described.error().message();
+      const NgramInfo &found = described.value(), opened = Opened(directory, options).info();
+      EXPECT_EQ(found.form, opened.form);
+      EXPECT_EQ(found.word_table, tiny.write_word);
+      EXPECT_EQ(opened.word_table, tiny.write_word);
+      EXPECT_EQ(found.row_bytes, opened.row_bytes);
+      EXPECT_EQ(found.table_bytes, opened.table_bytes);
+      EXPECT_EQ(found.resident_bytes, opened.resident_bytes);
+      EXPECT_EQ(found.token_bytes, opened.token_bytes);
+      EXPECT_EQ(found.cache_slots, form == NgramTables::kCached ? 100u : 0u);
+      EXPECT_EQ(opened.cache_slots, found.cache_slots);
+      EXPECT_EQ(found.reader, opened.reader);
+      EXPECT_EQ(found.kernels, opened.kernels);
+      EXPECT_EQ(found.threads, opened.threads);
+    }
+  }
+  TinyNgram tiny;  // tables of 451, 453, 455, 457 rows of 6 values
+  tiny.shapes["model.ngram_embeddings.embedders.2.weight"] = {454, 6};
+  EXPECT_FALSE(NgramEmbedding::Describe(tiny.Write()).ok());
+}
+
+TEST(RowLayout, CountsTheBytesOfEachForm) {
+  TinyNgram tiny;
+  const Result<NgramFiles> files = OpenNgramFiles(tiny.Write(), {});
+  ASSERT_TRUE(files.ok());
+  const auto resident_bytes = [&](NgramTables form) {
+    Result<RowLayout> layout =
+        RowLayout::Of(files.value().config, files.value().tensors, Form(form, 100 * 64));
+    return layout.value().resident_bytes;
+  };
+  EXPECT_EQ(resident_bytes(NgramTables::kMapped), 0u);
+  EXPECT_EQ(resident_bytes(NgramTables::kResident), 1816u * 6 * 2);
+  EXPECT_EQ(resident_bytes(NgramTables::kFp8), 1816u * (6 + 4));
+  EXPECT_EQ(resident_bytes(NgramTables::kCached), RowCache::SizeBytes(100, 12));
+}
+
+TEST(RowLayout, MoreThanTheMemoryThereIsIsRefused) {
+  const MemoryBudget memory{.available_bytes = 1000, .total_bytes = 5000};
+  RowLayout layout{.form = NgramTables::kResident, .resident_bytes = 1000};
+  EXPECT_TRUE(CheckMemory(layout, memory).ok());
+  layout.resident_bytes = 1001;
+  Result<void> refused = CheckMemory(layout, memory);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kOutOfMemory);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("resident tables take 1001 bytes of memory, and 1000 are available"));
+  layout.form = NgramTables::kMapped;
+  EXPECT_TRUE(CheckMemory(layout, memory).ok());
+  // An arena fills as rows come: it may wait for memory that others have now.
+  layout = {.form = NgramTables::kCached, .cache_slots = 7, .resident_bytes = 5000};
+  EXPECT_TRUE(CheckMemory(layout, memory).ok());
+  layout.resident_bytes = 5001;
+  refused = CheckMemory(layout, memory);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(
+      refused.error().message(),
+      HasSubstr("a row cache of 7 slots takes 5001 bytes with its map, more than the 5000"));
 }
 
 TEST(NgramEmbedding, AnArenaSmallerThanATokenIsRefused) {

@@ -4,21 +4,14 @@
 #include <string>
 #include <utility>
 
-#include "base/mapped_file.h"
-
 namespace sprat {
 namespace {
-
-constexpr size_t kMostConfigBytes{16 << 20};
 
 Result<NgramConfig> ReadConfig(const std::filesystem::path& directory,
                                const NgramOptions& options) {
   const std::filesystem::path path = directory / "config.json";
-  Result<std::string> text = ReadFile(path, kMostConfigBytes);
-  if (!text.ok()) return std::move(text.error());
   Result<std::optional<NgramConfig>> config =
-      ParseNgramConfig(path.string(), text.value(),
-                       {.scale = options.scale, .ignored_tokens = options.ignored_tokens});
+      ReadNgramConfig(path, {.scale = options.scale, .ignored_tokens = options.ignored_tokens});
   if (!config.ok()) return std::move(config.error());
   if (config.value()) return *std::move(config.value());
   return Error(ErrorCode::kUnsupported,
@@ -45,7 +38,7 @@ Result<NgramFiles> OpenNgramFiles(const std::filesystem::path& directory,
 }
 
 NgramInfo DescribeNgram(const std::filesystem::path& directory, const NgramFiles& files,
-                        const RowTables& tables) {
+                        const RowLayout& layout) {
   const NgramConfig& config = files.config;
   NgramInfo info;
   info.directory = directory;
@@ -62,15 +55,20 @@ NgramInfo DescribeNgram(const std::filesystem::path& directory, const NgramFiles
   }
   info.eos = config.eos;
   info.scale = config.scale;
-  info.form = tables.form();
+  info.form = layout.form;
+  info.word_table = HasWordTable(*files.file);
   info.table_dtype = Name(files.tensors.tables[0]->dtype);
-  info.row_bytes = tables.row_bytes();
-  info.table_bytes = stored_rows * tables.row_bytes();
-  info.token_bytes = config.tables() * tables.row_bytes();
-  if (tables.cache() != nullptr) {
-    info.cache_slots = tables.cache()->slots();
-    info.reader = tables.cache()->reader().name();
-  }
+  info.row_bytes = layout.row_bytes_with_scale();
+  info.table_bytes = stored_rows * info.row_bytes;
+  info.token_bytes = config.tables() * info.row_bytes;
+  info.cache_slots = layout.cache_slots;
+  return info;
+}
+
+NgramInfo DescribeNgram(const std::filesystem::path& directory, const NgramFiles& files,
+                        const RowTables& tables) {
+  NgramInfo info = DescribeNgram(directory, files, tables.layout());
+  if (tables.cache() != nullptr) info.reader = tables.cache()->reader().name();
   return info;
 }
 

@@ -24,7 +24,12 @@ struct NgramFiles {
 Result<NgramFiles> OpenNgramFiles(const std::filesystem::path& directory,
                                   const NgramOptions& options);
 
-// All of NgramInfo but what depends on the device: resident_bytes, kernels and threads.
+// All of NgramInfo but `reader` and what depends on the device: resident_bytes, kernels and
+// threads.
+NgramInfo DescribeNgram(const std::filesystem::path& directory, const NgramFiles& files,
+                        const RowLayout& layout);
+
+// The same with `reader`.
 NgramInfo DescribeNgram(const std::filesystem::path& directory, const NgramFiles& files,
                         const RowTables& tables);
 

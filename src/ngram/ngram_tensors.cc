@@ -110,4 +110,9 @@ Result<NgramTensors> FindNgramTensors(const TensorFile& file, const NgramConfig&
   return found;
 }
 
+bool HasWordTable(const TensorFile& file) {
+  std::string name(kWord);
+  return Find(file, name) != nullptr;
+}
+
 }  // namespace sprat

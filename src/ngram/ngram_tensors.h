@@ -32,6 +32,9 @@ struct NgramTensors {
 Result<NgramTensors> FindNgramTensors(const TensorFile& file, const NgramConfig& config,
                                       bool word_table);
 
+// Whether there is a tensor of word rows.
+bool HasWordTable(const TensorFile& file);
+
 }  // namespace sprat
 
 #endif  // SPRAT_NGRAM_NGRAM_TENSORS_H_

@@ -15,6 +15,9 @@ constexpr size_t kPanel{Projection::kPanel};
 // Rows of x that stay in the second-level cache while all panels pass: 64 x 3072 bf16 are 384 KB.
 constexpr size_t kTokensABlock{64};
 
+// H rounded up to even: the kernels take pairs of k.
+size_t DepthOf(const NgramConfig& config) { return (size_t{config.hidden} + 1) / 2 * 2; }
+
 // Writes W_i[h], `width` values, to columns k = i * width + j of row h of the stack.
 //   panel: of row h; depth / 2 x kPanel x 2.
 void PackRow(const float* values, size_t width, size_t i, size_t h, uint16_t* panel) {
@@ -26,14 +29,19 @@ void PackRow(const float* values, size_t width, size_t i, size_t h, uint16_t* pa
 
 }  // namespace
 
+uint64_t PackedProjection::SizeBytes(const NgramConfig& config) {
+  const uint64_t panels = (config.hidden + kPanel - 1) / kPanel;
+  return panels * kPanel * DepthOf(config) * sizeof(uint16_t);
+}
+
 Result<PackedProjection> PackedProjection::Pack(const NgramConfig& config,
                                                 const NgramTensors& tensors, ThreadPool& threads) {
   PackedProjection packed;
   packed.hidden_ = config.hidden;
-  packed.depth_ = (packed.hidden_ + 1) / 2 * 2;
+  packed.depth_ = DepthOf(config);
   packed.panels_ = (packed.hidden_ + kPanel - 1) / kPanel;
   Result<Buffer<uint16_t>> weights =
-      Buffer<uint16_t>::Allocate(packed.panels_ * packed.depth_ * kPanel);
+      Buffer<uint16_t>::Allocate(SizeBytes(config) / sizeof(uint16_t));
   if (!weights.ok()) return std::move(weights.error()).In("packing the projections");
   packed.weights_ = std::move(weights).value();
   const size_t width = config.width();

@@ -39,6 +39,8 @@ class PackedProjection {
   size_t panels() const { return panels_; }
   size_t depth() const { return depth_; }  // H rounded up to even
   size_t size_bytes() const { return weights_.size() * sizeof(uint16_t); }
+  // The same of what Pack would return.
+  static uint64_t SizeBytes(const NgramConfig& config);
 
  private:
   size_t hidden_ = 0;

@@ -102,4 +102,12 @@ Result<std::unique_ptr<ReadQueue>> OpenPreadQueue(size_t depth) {
   return std::unique_ptr<ReadQueue>(std::move(queue));
 }
 
+Result<std::unique_ptr<ReadQueue>> OpenReadQueue(size_t depth, bool io_uring) {
+  if (io_uring) {
+    Result<std::unique_ptr<ReadQueue>> ring = OpenRingQueue(depth);
+    if (ring.ok()) return ring;
+  }
+  return OpenPreadQueue(depth);
+}
+
 }  // namespace sprat

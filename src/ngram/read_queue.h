@@ -52,6 +52,10 @@ Result<std::unique_ptr<ReadQueue>> OpenRingQueue(size_t depth);
 // Up to `depth` reads by as many threads, at most 32, that call pread. Errors: kOutOfMemory.
 Result<std::unique_ptr<ReadQueue>> OpenPreadQueue(size_t depth);
 
+// The ring if `io_uring` and the system allows it, else the threads. Errors: those of
+// OpenPreadQueue.
+Result<std::unique_ptr<ReadQueue>> OpenReadQueue(size_t depth, bool io_uring);
+
 }  // namespace sprat
 
 #endif  // SPRAT_NGRAM_READ_QUEUE_H_

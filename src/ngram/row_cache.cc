@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <new>
 #include <unordered_set>
 #include <utility>
 
@@ -15,18 +15,46 @@ namespace {
 constexpr size_t kCacheLineBytes{64};
 // How far ahead of a lookup its entry of the map is fetched.
 constexpr size_t kPrefetchKeys{8};
+// A clock that counts to this end does not overflow.
+constexpr std::chrono::milliseconds kLongestWait{std::chrono::hours{24 * 365}};
 
 size_t CountDistinct(std::span<const RowKey> keys) {
   return std::unordered_set<RowKey>(keys.begin(), keys.end()).size();
 }
 
+// The distinct keys whose slot is `none`.
+size_t CountDistinctMissing(std::span<const RowKey> keys, std::span<const uint32_t> slots,
+                            uint32_t none) {
+  std::unordered_set<RowKey> missing;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (slots[i] == none) missing.insert(keys[i]);
+  }
+  return missing.size();
+}
+
 }  // namespace
+
+uint64_t RowCache::SlotBytes(uint64_t row_bytes) {
+  return (row_bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+}
+
+uint64_t RowCache::SizeBytes(uint64_t slots, uint64_t row_bytes) {
+  return slots * (SlotBytes(row_bytes) + sizeof(Slot) + sizeof(uint32_t)) +
+         MapEntries(slots) * sizeof(Entry);
+}
 
 Result<std::unique_ptr<RowCache>> RowCache::Create(const RowCacheOptions& options,
                                                    std::vector<RowPlace> places,
                                                    std::unique_ptr<RowReader> reader) {
   CHECK(options.slots > 0 && options.slots < kNone && options.row_bytes > 0);
-  std::unique_ptr<RowCache> cache(new RowCache(options, std::move(places), std::move(reader)));
+  std::unique_ptr<RowCache> cache;
+  try {
+    cache.reset(new RowCache(options, std::move(places), std::move(reader)));
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kOutOfMemory,
+                 fmt::format("cannot allocate a row cache of {} slots, {} bytes with its map",
+                             options.slots, SizeBytes(options.slots, options.row_bytes)));
+  }
   Result<Buffer<std::byte>> arena = Buffer<std::byte>::Allocate(options.slots * cache->stride_);
   if (!arena.ok()) return std::move(arena.error()).In("row cache");
   cache->arena_ = std::move(arena).value();
@@ -38,9 +66,10 @@ RowCache::RowCache(const RowCacheOptions& options, std::vector<RowPlace> places,
     : options_(options),
       places_(std::move(places)),
       reader_(std::move(reader)),
-      stride_((options.row_bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes),
+      stride_(SlotBytes(options.row_bytes)),
       slots_(options.slots),
-      entries_(std::bit_ceil(2 * options.slots)) {
+      entries_(MapEntries(options.slots)) {
+  options_.slot_wait = std::min(options_.slot_wait, kLongestWait);
   free_.reserve(options.slots);
   for (size_t i = options.slots; i > 0; --i) free_.push_back(static_cast<uint32_t>(i - 1));
 }
@@ -144,41 +173,60 @@ Result<RowCache::Outcome> RowCache::TryResolve(std::unique_lock<std::mutex>& loc
   return Outcome::kPinned;
 }
 
-// Pins the slot of every key, giving a new one to those that have none. False, with nothing done
-// but evictions, if there are too few.
+// Pins the slot of every key, giving a new one to those that have none. False, with nothing changed
+// but marks of use, if there are too few.
 bool RowCache::PinAll(std::span<const RowKey> keys, std::vector<uint32_t>& slots,
                       std::vector<uint32_t>& loading) {
-  ++batch_;
   const Counters before = counters_;
+  const size_t missing = PinPresent(keys, slots);
+  if (missing == 0) return true;
+  // What is not pinned now is free or can be evicted.
+  const size_t room = options_.slots - pinned_;
+  if (missing > room && CountDistinctMissing(keys, slots, kNone) > room) {
+    UnpinAll(slots);
+    slots.clear();
+    counters_ = before;
+    return false;
+  }
+  loading.reserve(missing);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (slots[i] != kNone) continue;
+    slots[i] = Find(keys[i]);
+    if (slots[i] == kNone) {  // not a repeated key that has its slot by now
+      slots[i] = TakeSlot();
+      slots_[slots[i]] = {.key = keys[i], .batch = batch_, .state = State::kLoading};
+      Insert(keys[i], slots[i]);
+      loading.push_back(slots[i]);
+      ++counters_.misses;
+    }
+    Pin(slots[i]);
+  }
+  return true;
+}
+
+// Pins the slots of the keys that have one; slots[i] is that of the i-th, or kNone. Returns how
+// many have none, repeated ones counted as often as they come.
+size_t RowCache::PinPresent(std::span<const RowKey> keys, std::vector<uint32_t>& slots) {
+  ++batch_;
+  size_t missing = 0;
   slots.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     if (i + kPrefetchKeys < keys.size()) {
       __builtin_prefetch(&entries_[Home(keys[i + kPrefetchKeys])]);
     }
-    uint32_t slot = Find(keys[i]);
+    const uint32_t slot = Find(keys[i]);
+    slots.push_back(slot);
     if (slot == kNone) {
-      slot = TakeSlot();
-      if (slot == kNone) {
-        Abandon(loading);
-        UnpinAll(slots);
-        slots.clear();
-        const uint64_t evictions = counters_.evictions;
-        counters_ = before;
-        counters_.evictions = evictions;
-        return false;
-      }
-      slots_[slot] = {.key = keys[i], .batch = batch_, .state = State::kLoading};
-      Insert(keys[i], slot);
-      loading.push_back(slot);
-      ++counters_.misses;
-    } else if (slots_[slot].batch != batch_) {
+      ++missing;
+      continue;
+    }
+    if (slots_[slot].batch != batch_) {
       slots_[slot].batch = batch_;
       ++counters_.hits;
     }
     Pin(slot);
-    slots.push_back(slot);
   }
-  return true;
+  return missing;
 }
 
 // Reads the rows of slots that only this batch may write. Without the lock meanwhile.
@@ -216,7 +264,7 @@ uint32_t RowCache::TakeSlot() {
     free_.pop_back();
     return slot;
   }
-  if (pinned_ == options_.slots) return kNone;
+  CHECK(pinned_ < options_.slots);
   // Twice around clears every mark; an unpinned slot is then found, since one exists and none that
   // is unpinned is loading or failed.
   for (;;) {
@@ -250,7 +298,9 @@ void RowCache::Unpin(uint32_t slot) {
 }
 
 void RowCache::UnpinAll(std::span<const uint32_t> slots) {
-  for (const uint32_t slot : slots) Unpin(slot);
+  for (const uint32_t slot : slots) {
+    if (slot != kNone) Unpin(slot);
+  }
 }
 
 RowCache::Counters RowCache::counters() const {

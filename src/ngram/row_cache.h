@@ -2,6 +2,7 @@
 #ifndef SPRAT_NGRAM_ROW_CACHE_H_
 #define SPRAT_NGRAM_ROW_CACHE_H_
 
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -30,7 +31,7 @@ struct RowPlace {
 struct RowCacheOptions {
   size_t slots = 0;
   size_t row_bytes = 0;
-  std::chrono::milliseconds slot_wait{10000};
+  std::chrono::milliseconds slot_wait{10000};  // a year at most
 };
 
 // One arena of slots of one row each for all tables, and a map from key to slot.
@@ -43,6 +44,11 @@ struct RowCacheOptions {
 // others wait for the one that reads.
 class RowCache {
  public:
+  // The bytes of a slot of the arena: a row from one cache line to the next.
+  static uint64_t SlotBytes(uint64_t row_bytes);
+  // The memory of a cache when all its slots are in use: arena, slots and map.
+  static uint64_t SizeBytes(uint64_t slots, uint64_t row_bytes);
+
   // `places` by table; `reader` must read rows of options.row_bytes. Errors: kOutOfMemory.
   static Result<std::unique_ptr<RowCache>> Create(const RowCacheOptions& options,
                                                   std::vector<RowPlace> places,
@@ -77,6 +83,7 @@ class RowCache {
   //   pins: released first; its memory is reused.
   // Errors: kIo (RowReader::Read); kOverloaded if the batch has more distinct rows than there are
   // slots, saying how many, or if other batches held too many for longer than slot_wait.
+  // For want of slots nothing is evicted in vain: the rows that are there stay.
   Result<void> Resolve(std::span<const RowKey> keys, Pins& pins);
 
   // Reads the rows of `keys` that are missing, without pinning any. Stops early, and that is no
@@ -121,6 +128,7 @@ class RowCache {
                              std::vector<uint32_t>& slots);
   bool PinAll(std::span<const RowKey> keys, std::vector<uint32_t>& slots,
               std::vector<uint32_t>& loading);
+  size_t PinPresent(std::span<const RowKey> keys, std::vector<uint32_t>& slots);
   uint32_t TakeSlot();
   void Pin(uint32_t slot);
   void Unpin(uint32_t slot);
@@ -138,6 +146,8 @@ class RowCache {
   uint32_t Find(RowKey key) const;
   void Insert(RowKey key, uint32_t slot);
   void Erase(RowKey key);
+
+  static constexpr size_t MapEntries(uint64_t slots) { return std::bit_ceil(2 * slots); }
 
   RowCacheOptions options_;
   std::vector<RowPlace> places_;

@@ -148,6 +148,39 @@ TEST(RowCache, ABatchLargerThanTheArenaSaysHowLarge) {
   ExpectResolves(*cache, Keys({1, 2, 3, 4, 4, 1}));
 }
 
+TEST(RowCache, ABatchThatCannotBePinnedEvictsNothing) {
+  const auto cache = MakeCache(6, nullptr, std::chrono::milliseconds(5));
+  ExpectResolves(*cache, Keys({1, 2, 3, 4}));  // two slots are free
+  RowCache::Pins held, pins;
+  ASSERT_TRUE(cache->Resolve(Keys({1, 2}), held).ok());
+  const RowCache::Counters before = cache->counters();
+  ASSERT_FALSE(cache->Resolve(Keys({3, 5, 6, 7, 8}), pins).ok());               // for two others
+  ASSERT_FALSE(cache->Resolve(Keys({10, 11, 12, 13, 14, 15, 16}), pins).ok());  // for the arena
+  EXPECT_EQ(cache->counters().evictions, 0u);
+  EXPECT_EQ(cache->counters().misses, before.misses);
+  EXPECT_EQ(cache->counters().hits, before.hits);
+  EXPECT_EQ(cache->pinned_slots(), 2u);
+  held.Release();
+  ExpectResolves(*cache, Keys({1, 2, 3, 4}));
+  EXPECT_EQ(cache->counters().misses, before.misses);  // all four are still there
+  EXPECT_EQ(cache->reader().counters().reads, 4u);
+}
+
+// Three rows are missing, named six times, and three slots can be had.
+TEST(RowCache, ARepeatedMissingRowNeedsOneSlot) {
+  const auto cache = MakeCache(4);
+  RowCache::Pins held;
+  ASSERT_TRUE(cache->Resolve(Keys({1}), held).ok());
+  ExpectResolves(*cache, Keys({1, 5, 5, 6, 7, 6, 7, 1}));
+  EXPECT_EQ(cache->counters().misses, 4u);
+  EXPECT_EQ(cache->counters().hits, 1u);
+}
+
+TEST(RowCache, SizeBytesCountsArenaSlotsAndMap) {
+  // 3 slots of 96 bytes up to 128; 24 and 4 bytes a slot; 8 entries of 16.
+  EXPECT_EQ(RowCache::SizeBytes(3, 96), 3u * (128 + 24 + 4) + 8 * 16);
+}
+
 TEST(RowCache, ABatchWaitsForSlotsAndSaysWhoHeldThem) {
   const auto cache = MakeCache(4, nullptr, std::chrono::milliseconds(5));
   RowCache::Pins held;
@@ -162,7 +195,7 @@ TEST(RowCache, ABatchWaitsForSlotsAndSaysWhoHeldThem) {
 }
 
 TEST(RowCache, WhoWaitsGetsTheSlotsOnceTheyAreReleased) {
-  const auto cache = MakeCache(4, nullptr, std::chrono::minutes(5));
+  const auto cache = MakeCache(4, nullptr, std::chrono::milliseconds::max());
   RowCache::Pins held;
   ASSERT_TRUE(cache->Resolve(Keys({1, 2, 3}), held).ok());
   std::thread other([&] { ExpectResolves(*cache, Keys({4, 5})); });

@@ -188,18 +188,13 @@ Result<RowReader::Lane> RowReader::OpenLane() {
   Result<Buffer<std::byte>> blocks =
       Buffer<std::byte>::Allocate(depth * blocks_bytes_ + kBlockBytes);
   if (!blocks.ok()) return std::move(blocks.error());
-  std::optional<Result<std::unique_ptr<ReadQueue>>> queue;
-  if (options_.open_queue) {
-    queue = options_.open_queue(depth);
-  } else {
-    if (options_.io_uring) queue = OpenRingQueue(depth);
-    if (!queue || !queue->ok()) queue = OpenPreadQueue(depth);
-  }
-  if (!queue->ok()) return std::move(queue->error());
+  Result<std::unique_ptr<ReadQueue>> queue =
+      options_.open_queue ? options_.open_queue(depth) : OpenReadQueue(depth, options_.io_uring);
+  if (!queue.ok()) return std::move(queue.error());
   const uint64_t first = RoundUp(reinterpret_cast<uintptr_t>(blocks.value().begin()));
   return Lane{.blocks = std::move(blocks).value(),
               .first_block = reinterpret_cast<std::byte*>(first),
-              .queue = std::move(*queue).value()};
+              .queue = std::move(queue).value()};
 }
 
 Result<RowReader::Lane> RowReader::TakeLane() {

@@ -23,6 +23,9 @@ constexpr size_t kRowsAPart{1 << 16};
 // counts as zeros.
 constexpr float kSmallestRow{kLargestE4m3 * 0x1p-126f};
 
+// Types of element that are rounded to bf16.
+bool IsWide(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16; }
+
 // One row of d bf16 to E4M3 with the scale max|row| / 448, or 1 for a row of zeros.
 float QuantizeRow(const std::byte* row, size_t width, std::byte* codes) {
   float largest = 0;
@@ -67,35 +70,87 @@ Result<void> RoundRows(const Tensor& tensor, size_t first, size_t count, std::by
 
 }  // namespace
 
-Result<RowTables> RowTables::Load(const NgramConfig& config, const NgramTensors& tensors,
-                                  const NgramOptions& options, ThreadPool& threads) {
-  RowTables tables;
-  tables.width_ = config.width();
-  tables.form_ = options.tables;
+Result<RowLayout> RowLayout::Of(const NgramConfig& config, const NgramTensors& tensors,
+                                const NgramOptions& options) {
+  RowLayout layout{.form = options.tables, .width = config.width()};
   const DType dtype = tensors.tables[0]->dtype;
-  const bool wide = dtype == DType::kF32 || dtype == DType::kF16;
-  if (!wide && dtype != DType::kBF16 && dtype != DType::kF8E4M3) {
+  if (!IsWide(dtype) && dtype != DType::kBF16 && dtype != DType::kF8E4M3) {
     return Error(ErrorCode::kUnsupported,
                  fmt::format("{} is {}, supported are BF16, F8_E4M3, F32 and F16",
                              tensors.table_names[0], Name(dtype)));
   }
-  if (wide && options.tables == NgramTables::kCached) {
+  if (IsWide(dtype) && options.tables == NgramTables::kCached) {
     return Error(ErrorCode::kUnsupported,
                  fmt::format("{} is {}, which is not supported for cached tables: they are read as "
                              "they are stored, in BF16 or F8_E4M3",
                              tensors.table_names[0], Name(dtype)));
   }
-  if (wide && options.tables == NgramTables::kMapped) tables.form_ = NgramTables::kResident;
-  if (dtype == DType::kF8E4M3 || options.tables == NgramTables::kFp8) {
-    tables.encoding_ = RowEncoding::kE4m3;
+  if (IsWide(dtype) && layout.form == NgramTables::kMapped) layout.form = NgramTables::kResident;
+  const bool quantize = layout.form == NgramTables::kFp8 && dtype != DType::kF8E4M3;
+  if (dtype == DType::kF8E4M3 || quantize) layout.encoding = RowEncoding::kE4m3;
+  layout.row_bytes = layout.width * (layout.encoding == RowEncoding::kE4m3 ? 1 : 2);
+  const auto has_row_scales = [&](uint32_t i) {
+    return quantize || (tensors.scales[i] != nullptr && tensors.scales[i]->elements() > 1);
+  };
+  layout.row_scales = has_row_scales(0);
+  const bool in_memory = layout.form == NgramTables::kResident || layout.form == NgramTables::kFp8;
+  uint64_t rows = 0;
+  for (uint32_t i = 0; i < config.tables(); ++i) {
+    rows += config.stored_rows(i);
+    if (in_memory) layout.resident_bytes += config.stored_rows(i) * layout.row_bytes;
+    if (has_row_scales(i)) layout.resident_bytes += config.stored_rows(i) * sizeof(float);
   }
-  tables.row_bytes_ = config.width() * (tables.encoding_ == RowEncoding::kE4m3 ? 1 : 2);
+  if (layout.form != NgramTables::kCached) return layout;
+  // More slots than the model has rows would stay empty.
+  const uint64_t slots = options.cache_bytes / RowCache::SlotBytes(layout.row_bytes);
+  layout.cache_slots = std::min({slots, rows, uint64_t{UINT32_MAX - 1}});
+  if (layout.cache_slots < config.tables()) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a row cache of {} bytes holds {} rows of {}, expected at least the {} "
+                    "of one token",
+                    options.cache_bytes, layout.cache_slots, layout.row_bytes, config.tables()));
+  }
+  layout.resident_bytes += RowCache::SizeBytes(layout.cache_slots, layout.row_bytes);
+  return layout;
+}
+
+size_t ReadQueueDepth(const NgramOptions& options) {
+  return std::clamp<size_t>(options.queue_depth, 1, 4096);
+}
+
+Result<void> CheckMemory(const RowLayout& layout, const MemoryBudget& memory) {
+  if (layout.form == NgramTables::kMapped) return {};
+  const bool cached = layout.form == NgramTables::kCached;
+  const uint64_t there = cached ? memory.total_bytes : memory.available_bytes;
+  if (layout.resident_bytes <= there) return {};
+  if (cached) {
+    return Error(
+        ErrorCode::kOutOfMemory,
+        fmt::format("a row cache of {} slots takes {} bytes with its map, more than the {} "
+                    "bytes of memory: choose a smaller one",
+                    layout.cache_slots, layout.resident_bytes, there));
+  }
+  return Error(ErrorCode::kOutOfMemory,
+               fmt::format("{} tables take {} bytes of memory, and {} are available; mapped or "
+                           "cached tables stay in the file",
+                           Name(layout.form), layout.resident_bytes, there));
+}
+
+Result<RowTables> RowTables::Load(const NgramConfig& config, const NgramTensors& tensors,
+                                  const NgramOptions& options, ThreadPool& threads) {
+  Result<RowLayout> layout = RowLayout::Of(config, tensors, options);
+  if (!layout.ok()) return std::move(layout.error());
+  Result<void> fits = CheckMemory(layout.value(), ReadMemoryBudget());
+  if (!fits.ok()) return std::move(fits.error());
+  RowTables tables;
+  tables.layout_ = layout.value();
   for (uint32_t i = 0; i < config.tables(); ++i) {
     Result<void> loaded = tables.LoadTable(config, tensors, i, threads);
     if (!loaded.ok()) return std::move(loaded.error()).In(tensors.table_names[i]);
   }
-  if (tables.form_ == NgramTables::kCached) {
-    Result<void> opened = tables.OpenCache(config, tensors, options);
+  if (tables.form() == NgramTables::kCached) {
+    Result<void> opened = tables.OpenCache(tensors, options);
     if (!opened.ok()) return std::move(opened.error());
   }
   return tables;
@@ -109,8 +164,8 @@ Result<void> RowTables::LoadTable(const NgramConfig& config, const NgramTensors&
     Result<void> scales = LoadScales(*tensors.scales[index], config.stored_rows(index), table);
     if (!scales.ok()) return std::move(scales.error()).In(fmt::format("scales of table {}", index));
   }
-  if (form_ == NgramTables::kCached) return {};
-  if (form_ == NgramTables::kMapped) {
+  if (layout_.form == NgramTables::kCached) return {};
+  if (layout_.form == NgramTables::kMapped) {
     table.rows = tensor.bytes.data();
     return {};
   }
@@ -126,7 +181,6 @@ Result<void> RowTables::LoadScales(const Tensor& scales, uint64_t rows, Table& t
   if (!owned.ok()) return std::move(owned.error());
   table.owned_scales = std::move(owned).value();
   table.row_scales = table.owned_scales.begin();
-  resident_bytes_ += rows * sizeof(float);
   Result<void> copied = CopyAsF32(scales, table.owned_scales.span());
   return copied.ok() ? CheckScales(table.owned_scales.span()) : copied;
 }
@@ -135,37 +189,35 @@ Result<void> RowTables::LoadScales(const Tensor& scales, uint64_t rows, Table& t
 Result<void> RowTables::CopyRows(const NgramTensors& tensors, const Tensor& tensor, Table& table,
                                  ThreadPool& threads) {
   const size_t rows = tensor.shape[0];
-  Result<Buffer<std::byte>> owned = Buffer<std::byte>::Allocate(rows * row_bytes_);
+  Result<Buffer<std::byte>> owned = Buffer<std::byte>::Allocate(rows * layout_.row_bytes);
   if (!owned.ok()) return std::move(owned.error());
   table.owned_rows = std::move(owned).value();
   table.rows = table.owned_rows.begin();
-  resident_bytes_ += rows * row_bytes_;
-  const bool quantize = encoding_ == RowEncoding::kE4m3 && tensor.dtype != DType::kF8E4M3;
+  const bool quantize = layout_.encoding == RowEncoding::kE4m3 && tensor.dtype != DType::kF8E4M3;
   if (quantize) {
     Result<Buffer<float>> scales = Buffer<float>::Allocate(rows);
     if (!scales.ok()) return std::move(scales.error());
     table.owned_scales = std::move(scales).value();
     table.row_scales = table.owned_scales.begin();
-    resident_bytes_ += rows * sizeof(float);
   }
-  const bool wide = tensor.dtype == DType::kF32 || tensor.dtype == DType::kF16;
+  const bool wide = IsWide(tensor.dtype);
   // A part: rows first .. first + count, which only this thread writes.
   const auto convert = [&](size_t first, size_t count) {
-    std::byte* out = table.owned_rows.begin() + first * row_bytes_;
-    const std::byte* in = tensor.bytes.data() + first * width_ * ElementBytes(tensor.dtype);
+    std::byte* out = table.owned_rows.begin() + first * layout_.row_bytes;
+    const std::byte* in = tensor.bytes.data() + first * layout_.width * ElementBytes(tensor.dtype);
     std::vector<std::byte> rounded;
     if (wide) {
-      rounded.resize(count * width_ * 2);
+      rounded.resize(count * layout_.width * 2);
       CHECK(RoundRows(tensor, first, count, rounded.data()).ok());  // its type was checked
       in = rounded.data();
     }
     if (!quantize) {
-      std::memcpy(out, in, count * row_bytes_);
+      std::memcpy(out, in, count * layout_.row_bytes);
       return;
     }
     for (size_t i = 0; i < count; ++i) {
       table.owned_scales[first + i] =
-          QuantizeRow(in + i * width_ * 2, width_, out + i * row_bytes_);
+          QuantizeRow(in + i * layout_.width * 2, layout_.width, out + i * layout_.row_bytes);
     }
   };
   threads.Run([&](size_t rank, Team& team) {
@@ -178,19 +230,7 @@ Result<void> RowTables::CopyRows(const NgramTensors& tensors, const Tensor& tens
   return {};
 }
 
-Result<void> RowTables::OpenCache(const NgramConfig& config, const NgramTensors& tensors,
-                                  const NgramOptions& options) {
-  const size_t slot_bytes = (row_bytes_ + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
-  uint64_t rows = 0;  // more slots than the model has rows would stay empty
-  for (uint32_t i = 0; i < config.tables(); ++i) rows += config.stored_rows(i);
-  const size_t slots = std::min({options.cache_bytes / slot_bytes, rows, uint64_t{UINT32_MAX - 1}});
-  if (slots < config.tables()) {
-    return Error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("a row cache of {} bytes holds {} rows of {}, expected at least the {} "
-                    "of one token",
-                    options.cache_bytes, slots, row_bytes_, config.tables()));
-  }
+Result<void> RowTables::OpenCache(const NgramTensors& tensors, const NgramOptions& options) {
   std::vector<std::filesystem::path> files;
   std::vector<RowPlace> places;
   for (const Tensor* tensor : tensors.tables) {
@@ -200,16 +240,17 @@ Result<void> RowTables::OpenCache(const NgramConfig& config, const NgramTensors&
     places.push_back({static_cast<uint32_t>(file - files.begin()), place.offset});
   }
   Result<std::unique_ptr<RowReader>> reader =
-      RowReader::Open(files, {.row_bytes = row_bytes_,
-                              .queue_depth = std::clamp<size_t>(options.queue_depth, 1, 4096),
+      RowReader::Open(files, {.row_bytes = layout_.row_bytes,
+                              .queue_depth = ReadQueueDepth(options),
                               .io_uring = options.io_uring});
   if (!reader.ok()) return std::move(reader.error());
   Result<std::unique_ptr<RowCache>> cache =
-      RowCache::Create({.slots = slots, .row_bytes = row_bytes_, .slot_wait = options.slot_wait},
+      RowCache::Create({.slots = layout_.cache_slots,
+                        .row_bytes = layout_.row_bytes,
+                        .slot_wait = options.slot_wait},
                        std::move(places), std::move(reader).value());
   if (!cache.ok()) return std::move(cache.error());
   cache_ = std::move(cache).value();
-  resident_bytes_ += slots * slot_bytes;
   return {};
 }
 
@@ -239,7 +280,7 @@ Result<void> RowTables::Prefetch(std::span<const uint32_t> ids) const {
 // The stored row of ids[index].
 const std::byte* RowTables::Row(const GatherTask& task, size_t index) const {
   if (cache_ != nullptr) return cache_->Row(task.pins->slots()[task.first + index]);
-  return tables_[index % tables_.size()].rows + task.ids[index] * row_bytes_;
+  return tables_[index % tables_.size()].rows + task.ids[index] * layout_.row_bytes;
 }
 
 void RowTables::Gather(const GatherTask& task, const NgramKernels& kernels) const {
@@ -247,20 +288,20 @@ void RowTables::Gather(const GatherTask& task, const NgramKernels& kernels) cons
   for (size_t j = 0; j < task.ids.size(); ++j) {
     if (j + kPrefetchRows < task.ids.size()) {
       const std::byte* ahead = Row(task, j + kPrefetchRows);
-      for (size_t byte = 0; byte < row_bytes_; byte += kCacheLineBytes) {
+      for (size_t byte = 0; byte < layout_.row_bytes; byte += kCacheLineBytes) {
         __builtin_prefetch(ahead + byte);
       }
     }
     const size_t t = j / tables, i = j % tables;
-    uint16_t* out = task.x + t * task.stride + i * width_;
+    uint16_t* out = task.x + t * task.stride + i * layout_.width;
     const std::byte* row = Row(task, j);
-    if (encoding_ == RowEncoding::kBf16) {
-      std::memcpy(out, row, row_bytes_);
+    if (layout_.encoding == RowEncoding::kBf16) {
+      std::memcpy(out, row, layout_.row_bytes);
       continue;
     }
     const Table& table = tables_[i];
     const float scale = table.row_scales != nullptr ? table.row_scales[task.ids[j]] : table.scale;
-    kernels.decode_e4m3(reinterpret_cast<const uint8_t*>(row), scale, width_, out);
+    kernels.decode_e4m3(reinterpret_cast<const uint8_t*>(row), scale, layout_.width, out);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/memory_budget.h"
 #include "base/thread_pool.h"
 #include "ngram/ngram_config.h"
 #include "ngram/ngram_kernels.h"
@@ -24,6 +25,32 @@ enum class RowEncoding {
   kE4m3,  // d OCP E4M3, times the f32 scale of the row or of the table
 };
 
+// How the tables lie in memory in one of the forms of NgramTables, by their types and shapes alone.
+struct RowLayout {
+  NgramTables form = NgramTables::kMapped;  // kResident where mapping was asked for and cannot be
+  RowEncoding encoding = RowEncoding::kBf16;
+  size_t width = 0;             // d
+  size_t row_bytes = 0;         // of a row's elements
+  bool row_scales = false;      // kE4m3: an f32 a row (as table 0 has them)
+  uint64_t cache_slots = 0;     // kCached
+  uint64_t resident_bytes = 0;  // memory that they take once they are in use
+
+  size_t row_bytes_with_scale() const { return row_bytes + (row_scales ? sizeof(float) : 0); }
+
+  // Errors: kUnsupported naming table and type (any but BF16, F8_E4M3, F32 and F16; the last two
+  // for kCached); kInvalidArgument if the arena holds fewer than one token's G rows.
+  static Result<RowLayout> Of(const NgramConfig& config, const NgramTensors& tensors,
+                              const NgramOptions& options);
+};
+
+// NgramOptions::queue_depth in the range that a queue takes, 1 to 4096.
+size_t ReadQueueDepth(const NgramOptions& options);
+
+// kOutOfMemory, naming the bytes needed and there, if tables in this layout take more memory than
+// there is: of resident ones more than is available now; of a row cache, which takes it as rows
+// come, more than there is at all.
+Result<void> CheckMemory(const RowLayout& layout, const MemoryBudget& memory);
+
 // The G tables in one of the forms of NgramTables. Every form of the same rows gathers the same
 // bits, apart from the rounding that kFp8 adds.
 // Threads: Resolve, Prefetch and Gather may be called from any thread at any time.
@@ -33,8 +60,8 @@ class RowTables {
   //   BF16 tables: as they are, or quantised with a scale a row for kFp8.
   //   F8_E4M3 tables with their scales: as they are in every form.
   //   F32 and F16 tables: rounded to BF16 in memory, so kMapped becomes kResident.
-  // Errors: kUnsupported naming table and type (any other; F32 and F16 for kCached); kIo;
-  // kOutOfMemory; kInvalidArgument if the arena holds fewer than one token's G rows.
+  // Errors: those of RowLayout::Of; kOutOfMemory, before anything is loaded as CheckMemory has it;
+  // kIo; kCorrupt for a scale that is none.
   static Result<RowTables> Load(const NgramConfig& config, const NgramTensors& tensors,
                                 const NgramOptions& options, ThreadPool& threads);
 
@@ -66,17 +93,18 @@ class RowTables {
     return {t.rows, t.row_scales, t.scale};
   }
 
-  NgramTables form() const { return form_; }
-  RowEncoding encoding() const { return encoding_; }
-  size_t row_bytes() const { return row_bytes_ + (HasRowScales() ? sizeof(float) : 0); }
-  size_t resident_bytes() const { return resident_bytes_; }
+  const RowLayout& layout() const { return layout_; }
+  NgramTables form() const { return layout_.form; }
+  RowEncoding encoding() const { return layout_.encoding; }
+  size_t row_bytes() const { return layout_.row_bytes_with_scale(); }
+  size_t resident_bytes() const { return layout_.resident_bytes; }
   const RowCache* cache() const { return cache_.get(); }
   // Tokens whose rows surely fit the arena together; without a cache, any number.
   size_t tokens_at_once() const;
 
  private:
   struct Table {
-    const std::byte* rows = nullptr;  // row i at rows + i * row_bytes_; nullptr if cached
+    const std::byte* rows = nullptr;  // row i at rows + i * row_bytes; nullptr if cached
     const float* row_scales = nullptr;
     float scale = 1;  // of all rows, if row_scales is nullptr
     Buffer<std::byte> owned_rows;
@@ -88,16 +116,10 @@ class RowTables {
   Result<void> LoadScales(const Tensor& scales, uint64_t rows, Table& table);
   Result<void> CopyRows(const NgramTensors& tensors, const Tensor& tensor, Table& table,
                         ThreadPool& threads);
-  Result<void> OpenCache(const NgramConfig& config, const NgramTensors& tensors,
-                         const NgramOptions& options);
-  bool HasRowScales() const { return !tables_.empty() && tables_[0].row_scales != nullptr; }
+  Result<void> OpenCache(const NgramTensors& tensors, const NgramOptions& options);
   const std::byte* Row(const GatherTask& task, size_t index) const;
 
-  size_t width_ = 0;      // d
-  size_t row_bytes_ = 0;  // of a row's elements
-  RowEncoding encoding_ = RowEncoding::kBf16;
-  NgramTables form_ = NgramTables::kMapped;
-  size_t resident_bytes_ = 0;
+  RowLayout layout_;
   std::vector<Table> tables_;
   std::unique_ptr<RowCache> cache_;
 };
