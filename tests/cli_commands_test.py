@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from cli_harness import SPRAT, SpratTest, main, npy
+from cli_harness import SPRAT, TINY_MODEL, SpratTest, main, npy
 
 HAS_SERVER = b"--port" in subprocess.run([SPRAT, "serve", "--help"], capture_output=True).stdout
 COMMANDS = ("embed", "similarity", "search", "tokenize", "info", "verify", "bench")
@@ -72,10 +72,24 @@ class Usage(SpratTest):
                 *([(("serve", "--port", "65536"), "--port: must be a whole number from 0 to"),
                    (("serve", "--max-batch", "0"), "--max-batch: must be a whole number from 1"),
                    (("serve", "--window-ms", "nan"), "--window-ms: must be a number from 0 to"),
-                   (("serve", "-m", ""), "--model: is empty")] if HAS_SERVER else []),
+                   (("serve", "-m", ""), "--model: is empty"),
+                   (("serve", "-m", "=x"), "--model: '=x': the alias is empty"),
+                   (("serve", "-m", f"a={TINY_MODEL}", "-m", f"a={TINY_MODEL}"),
+                    "--model: two models are called 'a'"),
+                   (("serve", "-m", TINY_MODEL, "-m", TINY_MODEL),
+                    "--model: two models are called 'tiny_model'"),
+                   (("serve", "--tls-cert", "c.pem"), "--tls-cert requires --tls-key"),
+                   (("serve", "--tls-key", "k.pem"), "--tls-key requires --tls-cert"),
+                   (("serve", "--host", ""), "--host: is empty and there is no --uds"),
+                   (("serve", "--uds", 108 * "x"), "--uds: a socket's path has at most 107 bytes, "
+                                                   "got 108"),
+                   (("serve", "--cors-origin", "example.org"),
+                    "--cors-origin: must be '*', scheme://host or scheme://host:port, got "
+                    "'example.org'")] if HAS_SERVER else []),
+                (("info", "--dimensions", "5"), "not expected: 5 --dimensions"),
                 (("ngram", "info", "-m", ""), "--model: is empty"),
                 (("ngram", "ids", "-", "-"), "FILES: standard input (-) is named twice"),
-                (("ngram", "ids", "--queue-depth", "0x20"), "--queue-depth: must be a whole"),
+                (("ngram", "info", "--queue-depth", "0x20"), "--queue-depth: must be a whole"),
                 (("ngram", "bench", "--seconds", "nan"), "--seconds: must be a number from"),
                 (("ngram", "embed", "--tables", "ram"), "--tables: must be one of mapped"),
                 (("embed", "--dtype", "f16"), "'f16' is not supported; supported: auto, f32"),
@@ -164,6 +178,12 @@ class Tokenize(SpratTest):
         self.assertEqual(len(rows[0]["ids"]), 4)
         self.assertEqual(rows[1]["tokens"], ["[CLS]", "[SEP]"])
         self.assertEqual([row["index"] for row in rows], [0, 1])
+
+    def test_an_input_is_never_the_output(self):
+        self.write("t.txt", "good\n")
+        _, errors = self.run_sprat("tokenize", "t.txt", "-o", "./t.txt", status=2)
+        self.assertIn("--output: t.txt is also an input", errors)
+        self.assertEqual((self.folder / "t.txt").read_text(), "good\n")
 
     def test_max_length_may_exceed_the_model(self):
         text = "good " * 100

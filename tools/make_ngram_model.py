@@ -13,11 +13,15 @@ docs/ngram.md has the format.
 
 import argparse
 import json
+import math
 import pathlib
 import struct
 import sys
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    sys.exit("make_ngram_model.py: error: needs numpy (pip install numpy)")
 
 PRESETS = {
     "toy": dict(vocab=1000, hidden=96, ratio=3.0, neighbors=3, splits=2),
@@ -39,6 +43,7 @@ NAMES = {
 }
 BYTES = {"F32": 4, "BF16": 2, "F8_E4M3": 1}
 CHUNK = 1 << 22  # values drawn at a time
+MOST_TABLES = 4096
 DEVIATION = 0.02
 FP8_SCALE = 4 * DEVIATION / 448  # one a tensor; what is beyond 4 deviations is clamped
 
@@ -96,6 +101,15 @@ def write_file(path: pathlib.Path, entries, sparse: bool, random: np.random.Gene
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    try:
+        write_tensors(path, text, header, entries, sparse, random)
+    except BaseException:
+        path.unlink(missing_ok=True)  # half a file looks like a whole one until it is opened
+        raise
+
+
+def write_tensors(path: pathlib.Path, text: bytes, header, entries, sparse: bool, random) -> None:
+    end = max(place["data_offsets"][1] for place in header.values())
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         start = file.tell()
@@ -144,38 +158,90 @@ def write_model(arguments: argparse.Namespace) -> None:
     (out / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def whole(least: int, most: int):
+    """A reader of whole numbers from `least` to `most`, for argparse."""
+
+    def read(text: str) -> int:
+        number = int(text) if text.isascii() and text.isdigit() else -1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {least} to {most}, got '{text}'"
+            )
+        return number
+
+    return read
+
+
+def positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a positive number, got '{text}'")
+    return number
+
+
+def check_sizes(parsed: argparse.Namespace, parser: Parser) -> None:
+    """The limits that the engine has: a model that it refuses is not worth writing."""
+    count = parsed.splits * (parsed.neighbors - 1)
+    if count > MOST_TABLES:
+        parser.error(f"--splits {parsed.splits} and --neighbors {parsed.neighbors} make {count} "
+                     f"tables, {MOST_TABLES} at most")  # fmt: skip
+    if parsed.hidden % count != 0:
+        parser.error(f"--hidden {parsed.hidden} must be a multiple of the {count} tables")
+    if parsed.shards > count:
+        parser.error(f"--shards {parsed.shards} must be from 1 to the {count} tables")
+    rows = parsed.ratio * parsed.vocab
+    if rows < 1 or rows + 2 * count + parsed.row_multiple >= 2**32:
+        parser.error(f"--ratio {parsed.ratio:g} of --vocab {parsed.vocab} makes tables of {rows:.6g} "
+                     "rows, expected from 1 to 2^32")  # fmt: skip
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path, help="directory to write, made if need be")
     parser.add_argument("--preset", choices=PRESETS, default="toy")
-    parser.add_argument("--vocab", type=int, help="V, vocab_size")
-    parser.add_argument("--hidden", type=int, help="H, hidden_size")
-    parser.add_argument("--ratio", type=float, help="r: a table has int(r V) rows and a few")
-    parser.add_argument("--neighbors", type=int, help="N, the longest n-gram")
-    parser.add_argument("--splits", type=int, help="K, tables an order")
-    parser.add_argument("--eos", type=int, default=2)
+    parser.add_argument("--vocab", type=whole(1, 2**32 - 1), help="V, vocab_size")
+    parser.add_argument("--hidden", type=whole(1, 2**20), help="H, hidden_size")
+    parser.add_argument("--ratio", type=positive, help="r: a table has int(r V) rows and a few")
+    parser.add_argument("--neighbors", type=whole(2, 32), help="N, the longest n-gram")
+    parser.add_argument("--splits", type=whole(1, MOST_TABLES), help="K, tables an order")
+    parser.add_argument("--eos", type=whole(0, 2**32 - 1), default=2)
     parser.add_argument("--dtype", choices=BYTES, default="BF16", help="of the tables")
     parser.add_argument("--names", choices=NAMES, default="ngram", help="family of keys and tensors")
-    parser.add_argument("--row-multiple", type=int, default=1, help="pad tables to a multiple")
-    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument(
+        "--row-multiple", type=whole(1, 2**20), default=1, help="pad tables to a multiple"
+    )
+    parser.add_argument("--shards", type=whole(1, MOST_TABLES), default=1)
     parser.add_argument("--no-word-table", action="store_true")
     parser.add_argument("--sparse", action="store_true", help="zeros that take no disk for tables")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=whole(0, 2**64 - 1), default=1)
     parsed = parser.parse_args(arguments)
     for key, value in PRESETS[parsed.preset].items():
         if getattr(parsed, key) is None:
             setattr(parsed, key, value)
-    if parsed.neighbors < 2 or parsed.splits < 1:
-        parser.error("--neighbors must be at least 2 and --splits at least 1")
-    count = parsed.splits * (parsed.neighbors - 1)
-    if parsed.hidden % count != 0:
-        parser.error(f"--hidden {parsed.hidden} must be a multiple of the {count} tables")
-    if not 1 <= parsed.shards <= count:
-        parser.error(f"--shards {parsed.shards} must be from 1 to the {count} tables")
+    check_sizes(parsed, parser)
     return parsed
 
 
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    try:
+        write_model(arguments)
+    except OSError as fault:
+        where = fault.filename or arguments.out
+        print(f"make_ngram_model.py: error: {where}: {fault.strerror}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
 if __name__ == "__main__":
-    write_model(parse(sys.argv[1:]))
+    sys.exit(main())

@@ -1,11 +1,7 @@
 // sprat embed: texts to vectors.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <charconv>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,26 +48,6 @@ class CutTexts {
   size_t count_ = 0;
   std::string first_;
 };
-
-VectorFormat ParseFormat(const std::string& name) {
-  if (name == "npy") return VectorFormat::kNpy;
-  if (name == "csv") return VectorFormat::kCsv;
-  if (name == "f32") return VectorFormat::kF32;
-  return VectorFormat::kJsonl;
-}
-
-// The format that --format names, or else the ending of the output's name (in any case), or else
-// jsonl.
-std::string ChooseFormat(const Options& options) {
-  if (!options.format.empty()) return options.format;
-  std::string ending = std::filesystem::path(options.output.value_or("")).extension();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const char* known : {"npy", "csv", "f32"}) {
-    if (ending == std::string(".") + known) return known;
-  }
-  return "jsonl";
-}
 
 // The engine's "text 3: ..." with the file and line that text 3 of the chunk came from.
 Error InPlace(Error error, const TextReader& reader, const TextChunk& chunk) {
@@ -131,36 +107,20 @@ Result<void> EmbedStream(const Engine& engine, const Options& options, TextReade
 }
 
 Result<int> Embed(Options options) {
-  const VectorFormat format = ParseFormat(ChooseFormat(options));
+  const VectorFormat format = ChooseVectorFormat(options.format, options.output);
   if (options.no_normalize) options.model.embed.normalize = false;
   options.source.may_be_empty = options.stream;
   Result<TextReader> reader = TextReader::Open(options.source);
   if (!reader.ok()) return std::move(reader.error());
   Result<Engine> engine = OpenEngine(options.model);
   if (!engine.ok()) return std::move(engine.error());
-  Result<OutputFile> output = OutputFile::Create(options.output);
+  Result<OutputFile> output = CreateVectorFile(options.output, format);
   if (!output.ok()) return std::move(output.error());
-  const bool binary = format == VectorFormat::kNpy || format == VectorFormat::kF32;
-  if (binary && output.value().is_terminal()) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "binary vectors would go to the terminal: name a file with -o, or use a pipe");
-  }
   VectorWriter writer(output.value(), format);
   const auto run = options.stream ? EmbedStream : EmbedAll;
   Result<void> done = run(engine.value(), options, reader.value(), output.value(), writer);
   if (!done.ok()) return std::move(done.error());
   return 0;
-}
-
-// Replacing an input by its own vectors is never meant.
-void RefuseInputAsOutput(const Options& options) {
-  for (const std::string& path : options.source.paths) {
-    std::error_code ignored;
-    if (options.output && std::filesystem::is_regular_file(path, ignored) &&
-        std::filesystem::equivalent(path, *options.output, ignored)) {
-      throw CLI::ValidationError("--output", path + " is also an input");
-    }
-  }
 }
 
 }  // namespace
@@ -197,7 +157,7 @@ void AddEmbed(CLI::App& app, Work& work) {
     if (options->stream && (options->format == "npy" || options->output)) {
       throw CLI::ValidationError("--stream", "writes lines to standard output: no npy, no -o");
     }
-    RefuseInputAsOutput(*options);
+    RefuseInputAsOutput(options->source.paths, options->output);
     work = [options] { return Embed(*options); };
   });
 }

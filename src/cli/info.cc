@@ -161,7 +161,7 @@ void AddInfo(CLI::App& app, Work& work) {
       app.add_subcommand("info", "Show what the model is and what the machine offers");
   command->add_flag("--json", options->json, "One object on one line");
   AddModelOptions(*command, options->model);
-  AddVectorOptions(*command, options->model);
+  AddPoolingOptions(*command, options->model);
   command->footer(
       "The fingerprint says which model made a vector (an index should store it), the arithmetic\n"
       "tag how it was computed.\n"

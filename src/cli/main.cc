@@ -23,13 +23,18 @@ constexpr int kWrongUsage{2};
 // What is said when the arguments make no sense.
 std::string UsageMessage(const CLI::App* app, const CLI::Error& fault) {
   std::string what = sprat::cli::Printable(fault.what());
-  if (app->get_subcommands().empty() && fault.get_name() == "RequiredError") {
-    const std::vector<std::string> rest = app->remaining();
-    if (rest.empty()) return app->help();
-    what = "'" + rest[0] + "' is not a command";
-  }
   std::string command = "sprat";
-  for (const CLI::App* chosen : app->get_subcommands()) command += ' ' + chosen->get_name();
+  const CLI::App* chosen = app;  // the innermost command that was named
+  while (!chosen->get_subcommands().empty()) {
+    chosen = chosen->get_subcommands().front();
+    command += ' ' + chosen->get_name();
+  }
+  const bool has_commands = chosen->get_require_subcommand_min() > 0;
+  if (has_commands && fault.get_name() == "RequiredError") {
+    const std::vector<std::string> rest = app->remaining(/*recurse=*/true);
+    if (rest.empty()) return app->help();  // of the innermost
+    what = "'" + sprat::cli::Printable(rest[0]) + "' is not a command";
+  }
   return "sprat: error: " + what + "\nSee '" + command + " --help'.\n";
 }
 

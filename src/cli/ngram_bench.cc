@@ -126,7 +126,8 @@ std::string TableLine(const Row& row) {
 }
 
 Result<int> Bench(const Options& options) {
-  Result<NgramRunner> model = NgramRunner::Open(options.model);
+  Result<NgramRunner> model =
+      NgramRunner::Open(options.model, "measure it without its word rows: --no-word-table");
   if (!model.ok()) return std::move(model.error());
   const NgramInfo& info = model.value().info();
   const std::string device = model.value().device_name();
@@ -176,7 +177,8 @@ void AddNgramBench(CLI::App& ngram, Work& work) {
   command->add_flag("!--no-word-table", options->model.ngram.word_table,
                     "The model has no word table: word rows of zeros");
   command->add_flag("--json", options->json, "An object a line");
-  AddNgramModelOptions(*command, options->model);
+  AddNgramModel(*command, options->model);
+  AddNgramTables(*command, options->model);
   AddNgramDevice(*command, options->model);
   command->footer(
       "hits and misses are distinct table rows of a call, reads/s those from disk.\n"

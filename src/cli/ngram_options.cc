@@ -34,6 +34,11 @@ std::string CheckDevice(const std::string& device) {
   return fmt::format("'{}' is not a device; devices are cpu, cuda and cuda:N", device);
 }
 
+std::string CheckRanges(const std::string& ranges) {
+  const Result<void> checked = CheckTokenRanges(ranges);
+  return checked.ok() ? std::string() : std::string(checked.error().message());
+}
+
 struct Found {
   std::filesystem::path directory;
   NgramOptions ngram;
@@ -59,31 +64,45 @@ Result<Found> Find(const NgramModelOptions& options) {
 
 }  // namespace
 
-void AddNgramModelOptions(CLI::App& command, NgramModelOptions& options) {
+void AddNgramModel(CLI::App& command, NgramModelOptions& options) {
   const auto add = [&](const char* name, auto& value, const char* what, const char* type) {
     return command.add_option(name, value, what)->type_name(type)->group("Model");
   };
   add("-m,--model", options.model, "Directory or name of the model", "NAME")->check(NotEmpty());
-  add("--tables", options.tables, "Where the table rows are", "mapped|resident|fp8|cached")
-      ->check(OneOf({"mapped", "resident", "fp8", "cached"}))
-      ->capture_default_str();
-  add("--threads", options.ngram.threads, "Compute threads; 0: one for each available core", "N")
-      ->transform(WholeNumber(0, 1024))
-      ->capture_default_str();
   add("--scale", options.scale, "How the word row counts. Default: what the config says",
       "average|fixed|full")
       ->check(OneOf({"average", "fixed", "full"}));
   add("--ignored-tokens", options.ngram.ignored_tokens,
-      "Half-open ranges such as 0:4,36:55 in place of the config's", "RANGES");
-  add("--cache-bytes", options.ngram.cache_bytes, "Arena of --tables cached", "N")
-      ->transform(WholeNumber(1, kMaxCacheBytes))
-      ->capture_default_str();
-  add("--queue-depth", options.ngram.queue_depth, "Reads in flight of --tables cached", "N")
-      ->transform(WholeNumber(1, 4096))
-      ->capture_default_str();
-  add("--reader", options.reader, "How --tables cached reads", "io_uring|pread")
-      ->check(OneOf({"io_uring", "pread"}))
-      ->capture_default_str();
+      "Half-open ranges such as 0:4,36:55 in place of the config's", "RANGES")
+      ->check(CLI::Validator(CheckRanges, ""));
+}
+
+void AddNgramTables(CLI::App& command, NgramModelOptions& options) {
+  const auto add = [&](const char* name, auto& value, const char* what, const char* type) {
+    return command.add_option(name, value, what)
+        ->type_name(type)
+        ->group("Model")
+        ->capture_default_str();
+  };
+  add("--tables", options.tables, "Where the table rows are", "mapped|resident|fp8|cached")
+      ->check(OneOf({"mapped", "resident", "fp8", "cached"}));
+  add("--threads", options.ngram.threads, "Compute threads; 0: one for each available core", "N")
+      ->transform(WholeNumber(0, 1024));
+  const std::vector<CLI::Option*> of_the_cache = {
+      add("--cache-bytes", options.ngram.cache_bytes, "Arena of --tables cached", "N")
+          ->transform(WholeNumber(1, kMaxCacheBytes)),
+      add("--queue-depth", options.ngram.queue_depth, "Reads in flight of --tables cached", "N")
+          ->transform(WholeNumber(1, 4096)),
+      add("--reader", options.reader, "How --tables cached reads", "io_uring|pread")
+          ->check(OneOf({"io_uring", "pread"}))};
+  command.parse_complete_callback([of_the_cache, &options] {
+    for (const CLI::Option* option : of_the_cache) {
+      if (option->count() == 0 || options.tables == "cached") continue;
+      throw CLI::ValidationError(
+          option->get_name(),
+          fmt::format("has no effect on {} tables; give --tables cached as well", options.tables));
+    }
+  });
 }
 
 void AddNgramDevice(CLI::App& command, NgramModelOptions& options) {
@@ -102,18 +121,37 @@ Result<NgramEmbedding> OpenNgramModel(const NgramModelOptions& options) {
   return NgramEmbedding::Open(found.value().directory, found.value().ngram);
 }
 
-Result<NgramRunner> NgramRunner::Open(const NgramModelOptions& options) {
+Result<NgramInfo> DescribeNgramModel(const NgramModelOptions& options) {
   Result<Found> found = Find(options);
   if (!found.ok()) return std::move(found.error());
-  const auto& [directory, ngram] = found.value();
+  return NgramEmbedding::Describe(found.value().directory, found.value().ngram);
+}
+
+Result<NgramRunner> NgramRunner::Open(const NgramModelOptions& options,
+                                      std::string_view without_word_table) {
+  Result<Found> found = Find(options);
+  if (!found.ok()) return std::move(found.error());
+  auto& [directory, ngram] = found.value();
+  Result<NgramRunner> runner = OpenOn(options.device, directory, ngram);
+  if (runner.ok() || !ngram.word_table) return runner;
+  ngram.word_table = false;
+  const Result<NgramInfo> info = NgramEmbedding::Describe(directory, ngram);
+  if (!info.ok() || info.value().word_table) return runner;
+  return Error(runner.error().code(),
+               fmt::format("{}\n{}", runner.error().message(), without_word_table));
+}
+
+Result<NgramRunner> NgramRunner::OpenOn(const std::string& device,
+                                        const std::filesystem::path& directory,
+                                        const NgramOptions& ngram) {
   NgramRunner runner;
-  if (options.device == "cpu") {
+  if (device == "cpu") {
     Result<NgramEmbedding> cpu = NgramEmbedding::Open(directory, ngram);
     if (!cpu.ok()) return std::move(cpu.error());
     runner.cpu_.emplace(std::move(cpu).value());
     return runner;
   }
-  Result<NgramGpu> gpu = NgramGpu::Open(directory, ngram, DeviceIndex(options.device));
+  Result<NgramGpu> gpu = NgramGpu::Open(directory, ngram, DeviceIndex(device));
   if (!gpu.ok()) return std::move(gpu.error());
   runner.gpu_.emplace(std::move(gpu).value());
   return runner;

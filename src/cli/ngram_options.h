@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,8 +28,11 @@ struct NgramModelOptions {
   NgramOptions ngram;
 };
 
-// Adds --model, --tables, --threads, --scale, --ignored-tokens and the options of the cache.
-void AddNgramModelOptions(CLI::App& command, NgramModelOptions& options);
+// Adds --model, --scale and --ignored-tokens: what ids depend on.
+void AddNgramModel(CLI::App& command, NgramModelOptions& options);
+
+// Adds --tables, --threads and the options of the cache, which need --tables cached.
+void AddNgramTables(CLI::App& command, NgramModelOptions& options);
 
 // Adds --device.
 void AddNgramDevice(CLI::App& command, NgramModelOptions& options);
@@ -36,11 +40,16 @@ void AddNgramDevice(CLI::App& command, NgramModelOptions& options);
 // Finds and opens the model. Errors: those of FindModel and NgramEmbedding::Open.
 Result<NgramEmbedding> OpenNgramModel(const NgramModelOptions& options);
 
+// Finds the model and says what it is. Errors: those of FindModel and NgramEmbedding::Describe.
+Result<NgramInfo> DescribeNgramModel(const NgramModelOptions& options);
+
 // A model on the device that --device names.
 class NgramRunner {
  public:
-  // Errors: as OpenNgramModel; those of NgramGpu::Open.
-  static Result<NgramRunner> Open(const NgramModelOptions& options);
+  // Errors: as OpenNgramModel; those of NgramGpu::Open. For want of a word table the message ends
+  // with `without_word_table`, which says what to do then.
+  static Result<NgramRunner> Open(const NgramModelOptions& options,
+                                  std::string_view without_word_table);
 
   Result<void> EmbedBatch(std::span<const NgramPiece> pieces, std::span<const float> word,
                           std::span<float> out);
@@ -49,6 +58,10 @@ class NgramRunner {
   std::string device_name() const;  // of the GPU, or of the CPU
 
  private:
+  static Result<NgramRunner> OpenOn(const std::string& device,
+                                    const std::filesystem::path& directory,
+                                    const NgramOptions& ngram);
+
   std::optional<NgramEmbedding> cpu_;
   std::optional<NgramGpu> gpu_;
 };

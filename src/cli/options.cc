@@ -67,7 +67,7 @@ void AddEngineOptions(CLI::App& command, ModelOptions& options) {
             ->check(OneOf({"model2vec", "st"})));
 }
 
-void AddVectorOptions(CLI::App& command, ModelOptions& options) {
+void AddPoolingOptions(CLI::App& command, ModelOptions& options) {
   const auto group = [](CLI::Option* option) { option->group("Model"); };
   group(command
             .add_option("--max-length", options.engine.max_length,
@@ -80,11 +80,16 @@ void AddVectorOptions(CLI::App& command, ModelOptions& options) {
                         "the model's own")
             ->type_name("HOW")
             ->check(OneOf({"cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken"})));
-  group(command
-            .add_option("--dimensions", options.embed.dimensions,
-                        "Keep the first D values of each vector")
-            ->type_name("D")
-            ->transform(WholeNumber(1)));
+}
+
+void AddVectorOptions(CLI::App& command, ModelOptions& options) {
+  AddPoolingOptions(command, options);
+  command
+      .add_option("--dimensions", options.embed.dimensions,
+                  "Keep the first D values of each vector")
+      ->type_name("D")
+      ->transform(WholeNumber(1))
+      ->group("Model");
 }
 
 void AddPromptOptions(CLI::App& command, ModelOptions& options) {

@@ -28,10 +28,11 @@ struct ModelOptions {
 };
 
 // Each adds options to a command; `options` outlives the parsing.
-void AddModelOptions(CLI::App& command, ModelOptions& options);   // --model and engine options
-void AddEngineOptions(CLI::App& command, ModelOptions& options);  // --device, --threads...
-void AddVectorOptions(CLI::App& command, ModelOptions& options);  // --pooling, --dimensions...
-void AddPromptOptions(CLI::App& command, ModelOptions& options);  // --prompt-name, --prompt
+void AddModelOptions(CLI::App& command, ModelOptions& options);    // --model and engine options
+void AddEngineOptions(CLI::App& command, ModelOptions& options);   // --device, --threads...
+void AddPoolingOptions(CLI::App& command, ModelOptions& options);  // --max-length, --pooling
+void AddVectorOptions(CLI::App& command, ModelOptions& options);   // these and --dimensions
+void AddPromptOptions(CLI::App& command, ModelOptions& options);   // --prompt-name, --prompt
 
 // Adds --input-format, --text-field and, if `positional`, the FILES.
 void AddTextOptions(CLI::App& command, TextSource& source, bool positional = true);

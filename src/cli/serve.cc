@@ -1,7 +1,10 @@
 // sprat serve: the HTTP server.
+#include <fmt/format.h>
+
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +19,7 @@ namespace sprat::cli {
 namespace {
 
 constexpr uint64_t kMaxBodyBytes{uint64_t{1} << 40};
+constexpr size_t kLongestSocketPath{107};  // sun_path of unix(7)
 
 struct Options {
   server::ServerOptions server;
@@ -44,16 +48,51 @@ Result<server::ModelSource> ResolveModel(const std::optional<std::string>& argum
     if (const size_t at = model->find('='); at != std::string::npos) {
       alias = model->substr(0, at);
       model = model->substr(at + 1);
-      if (alias.empty()) {
-        return Error(ErrorCode::kInvalidArgument,
-                     "--model '" + *argument + "': the alias is empty");
-      }
     }
   }
   Result<std::filesystem::path> directory = FindModel(model, Env);
   if (!directory.ok()) return std::move(directory.error());
   if (alias.empty()) alias = LastName(directory.value());
   return server::ModelSource{.id = alias, .directory = std::move(directory).value()};
+}
+
+// What a model's argument must be, whatever models there are.
+std::string CheckModel(const std::string& argument) {
+  if (argument.empty()) return "is empty";
+  std::error_code ignored;
+  const bool no_alias = argument[0] == '=' && !std::filesystem::exists(argument, ignored);
+  return no_alias ? "'" + argument + "': the alias is empty" : "";
+}
+
+std::string CheckSocketPath(const std::string& path) {
+  if (path.empty()) return "is empty";
+  if (path.size() <= kLongestSocketPath) return {};
+  return fmt::format("a socket's path has at most {} bytes, got {}", kLongestSocketPath,
+                     path.size());
+}
+
+std::string CheckOrigin(const std::string& origin) {
+  const size_t scheme = origin.find("://");
+  const bool is_origin = scheme != std::string::npos && scheme > 0 && scheme + 3 < origin.size() &&
+                         origin.find_first_of("/ \r\n", scheme + 3) == std::string::npos;
+  if (origin == "*" || is_origin) return {};
+  return fmt::format("must be '*', scheme://host or scheme://host:port, got '{}'", origin);
+}
+
+// Options that are right one by one and wrong together. Models that are not found are no wrong
+// usage: RunServer says so.
+void RefuseContradictions(const Options& options) {
+  if (options.server.host.empty() && options.server.uds.empty()) {
+    throw CLI::ValidationError("--host", "is empty and there is no --uds: nothing to listen on");
+  }
+  std::set<std::string> ids;
+  for (const std::string& model : options.models) {
+    Result<server::ModelSource> source = ResolveModel(model);
+    if (source.ok() && !ids.insert(source.value().id).second) {
+      throw CLI::ValidationError("--model", fmt::format("two models are called '{}'; give ALIAS={}",
+                                                        source.value().id, model));
+    }
+  }
 }
 
 std::chrono::milliseconds Milliseconds(double seconds) {
@@ -93,7 +132,7 @@ void AddModels(CLI::App& command, Options& options) {
                         "an alias or without. May be given several times; a request's \"model\" "
                         "chooses")
             ->type_name("[ALIAS=]MODEL")
-            ->check(NotEmpty())
+            ->check(CLI::Validator(CheckModel, ""))
             ->allow_extra_args(false));
   group(command
             .add_option("--max-length", options.model.engine.max_length,
@@ -107,20 +146,21 @@ void AddModels(CLI::App& command, Options& options) {
 
 void AddNetwork(CLI::App& command, server::ServerOptions& server) {
   const auto group = [](CLI::Option* option) { option->group("Network"); };
-  group(command.add_option("--host", server.host, "The address to listen on; \"\" for none")
-            ->capture_default_str());
+  group(
+      command
+          .add_option("--host", server.host, "The address to listen on; \"\" for none, with --uds")
+          ->capture_default_str());
   group(command.add_option("--port", server.port, "0 takes a free one and logs it")
             ->transform(WholeNumber(0, UINT16_MAX))
             ->capture_default_str());
   group(command.add_option("--uds", server.uds, "A Unix socket to listen on as well")
             ->type_name("PATH")
-            ->check(NotEmpty()));
-  group(command.add_option("--tls-cert", server.tls_cert, "PEM, with the chain: serves HTTPS")
-            ->type_name("FILE")
-            ->check(NotEmpty()));
-  group(command.add_option("--tls-key", server.tls_key, "The certificate's key, PEM")
-            ->type_name("FILE")
-            ->check(NotEmpty()));
+            ->check(CLI::Validator(CheckSocketPath, "")));
+  CLI::Option* cert =
+      command.add_option("--tls-cert", server.tls_cert, "PEM, with the chain: serves HTTPS");
+  CLI::Option* key = command.add_option("--tls-key", server.tls_key, "The certificate's key, PEM");
+  group(cert->type_name("FILE")->check(NotEmpty())->needs(key));
+  group(key->type_name("FILE")->check(NotEmpty())->needs(cert));
   group(command
             .add_option("--api-keys", server.api_keys,
                         "One key a line; requests then need one of them. SIGHUP reads it again")
@@ -130,7 +170,7 @@ void AddNetwork(CLI::App& command, server::ServerOptions& server) {
             .add_option("--cors-origin", server.cors_origin,
                         "Let pages of this origin, or of any (*), use the server from a browser")
             ->type_name("ORIGIN")
-            ->check(NotEmpty()));
+            ->check(CLI::Validator(CheckOrigin, "")));
   group(command
             .add_option("--http-threads", server.threads,
                         "Network threads, apart from the compute threads")
@@ -227,7 +267,10 @@ void AddServe(CLI::App& app, Work& work) {
       "  curl localhost:8080/v1/embeddings -H 'Content-Type: application/json' "
       "-d '{\"input\":\"hello\"}'\n"
       "docs/serving.md describes routes, limits and metrics.");
-  command->callback([options, &work] { work = [options] { return RunServer(*options); }; });
+  command->callback([options, &work] {
+    RefuseContradictions(*options);
+    work = [options] { return RunServer(*options); };
+  });
 }
 
 }  // namespace sprat::cli

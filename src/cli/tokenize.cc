@@ -89,7 +89,10 @@ void AddTokenize(CLI::App& app, Work& work) {
       "Prints {\"index\":i,\"ids\":[...],\"tokens\":[...]} a text, special tokens included.\n"
       "Example:\n"
       "  echo 'good morning' | sprat tokenize");
-  command->callback([options, &work] { work = [options] { return Tokenize(*options); }; });
+  command->callback([options, &work] {
+    RefuseInputAsOutput(options->source.paths, options->output);
+    work = [options] { return Tokenize(*options); };
+  });
 }
 
 }  // namespace sprat::cli

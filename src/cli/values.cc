@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -75,6 +76,17 @@ CLI::Validator Utf8() {
 void RefuseStandardInputTwice(const std::string& option, const std::vector<std::string>& paths) {
   if (std::count(paths.begin(), paths.end(), "-") < 2) return;
   throw CLI::ValidationError(option, "standard input (-) is named twice; it can be read once");
+}
+
+void RefuseInputAsOutput(const std::vector<std::string>& inputs,
+                         const std::optional<std::string>& output) {
+  for (const std::string& path : inputs) {
+    std::error_code ignored;
+    if (output && std::filesystem::is_regular_file(path, ignored) &&
+        std::filesystem::equivalent(path, *output, ignored)) {
+      throw CLI::ValidationError("--output", path + " is also an input");
+    }
+  }
 }
 
 }  // namespace sprat::cli

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,11 @@ CLI::Validator Utf8();
 // Throws CLI::ValidationError if `paths`, the value of `option`, name standard input twice: it can
 // be read once.
 void RefuseStandardInputTwice(const std::string& option, const std::vector<std::string>& paths);
+
+// Throws CLI::ValidationError if the file `output` is one of `inputs`: what replaces an input by
+// its own result is never meant.
+void RefuseInputAsOutput(const std::vector<std::string>& inputs,
+                         const std::optional<std::string>& output);
 
 }  // namespace sprat::cli
 

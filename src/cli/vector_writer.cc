@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cmath>
+#include <filesystem>
 #include <span>
+#include <utility>
 
 #include "cli/json_writer.h"
 #include "cli/npy.h"
@@ -14,6 +18,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "rows are written as they are");
 
+constexpr std::pair<const char*, VectorFormat> kFormats[] = {{"jsonl", VectorFormat::kJsonl},
+                                                             {"csv", VectorFormat::kCsv},
+                                                             {"npy", VectorFormat::kNpy},
+                                                             {"f32", VectorFormat::kF32}};
+
 bool AllFinite(std::span<const float> row) {
   for (const float x : row) {
     if (!std::isfinite(x)) return false;
@@ -22,6 +31,29 @@ bool AllFinite(std::span<const float> row) {
 }
 
 }  // namespace
+
+VectorFormat ChooseVectorFormat(const std::string& name, const std::optional<std::string>& output) {
+  std::string wanted = name;
+  if (wanted.empty()) {
+    wanted = std::filesystem::path(output.value_or("")).extension();
+    wanted.erase(0, 1);  // the dot
+    std::transform(wanted.begin(), wanted.end(), wanted.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  }
+  for (const auto& [known, format] : kFormats) {
+    if (wanted == known) return format;
+  }
+  return VectorFormat::kJsonl;
+}
+
+Result<OutputFile> CreateVectorFile(const std::optional<std::string>& output, VectorFormat format) {
+  Result<OutputFile> file = OutputFile::Create(output);
+  if (!file.ok()) return file;
+  const bool binary = format == VectorFormat::kNpy || format == VectorFormat::kF32;
+  if (!binary || !file.value().is_terminal()) return file;
+  return Error(ErrorCode::kInvalidArgument,
+               "binary vectors would go to the terminal: name a file with -o, or use a pipe");
+}
 
 Result<void> VectorWriter::BeginMatrix() {
   if (!out_.rewritable()) {

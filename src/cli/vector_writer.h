@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "cli/output_file.h"
 #include "sprat/engine.h"
@@ -19,6 +18,14 @@ enum class VectorFormat {
   kNpy,    // one f32 matrix (npy.h)
   kF32,    // the values, little-endian, nothing else
 };
+
+// The format called `name` ("jsonl", "csv", "npy", "f32"); without a name that of the output's
+// ending, in any case, or else kJsonl.
+VectorFormat ChooseVectorFormat(const std::string& name, const std::optional<std::string>& output);
+
+// Creates the file that vectors go to. Errors: those of OutputFile::Create; kInvalidArgument for a
+// binary format on a terminal.
+Result<OutputFile> CreateVectorFile(const std::optional<std::string>& output, VectorFormat format);
 
 // Writes rows in order; row i belongs to the i-th text. Numbers in text are the shortest that read
 // back as the same f32. A matrix whose size is known only at the end goes through a temporary file
