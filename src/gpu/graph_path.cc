@@ -388,6 +388,8 @@ Result<QueryTimes> GraphPath::TimeQuery(const TokenBatch& batch, int repeats) {
   using Clock = std::chrono::steady_clock;
   std::vector<float> out(kHidden);
   Result<void> done = CheckBatch(batch, MatrixView<float>(out.data(), 1, kHidden));
+  // The calling thread may have another.
+  if (done.ok()) done = Check(cudaSetDevice(options_.device), "using a CUDA device");
   if (!done.ok()) return std::move(done.error());
   PlanPieces(batch, {}, pieces_);
   if (pieces_.size() != 1 || !IsQuery(batch, pieces_[0])) {
