@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "base/huge_pages.h"
-#include "engine/batch_plan.h"
 #include "engine/loaded_model.h"
+#include "engine/query_stages.h"
+#include "engine/sorted_batches.h"
 #include "engine/static_texts.h"
 #include "engine/submissions.h"
 #include "engine/text_ids.h"
@@ -24,9 +25,7 @@ namespace {
 // Memory of one call, reused by the next.
 struct Workspace {
   TextWindow window;
-  BatchPlan plan;
-  TokenBatch batch;
-  std::vector<float> rows;  // vectors of a batch, in its order
+  SortedBatches sorted;
   std::vector<StaticPart> static_parts;
 };
 
@@ -35,10 +34,6 @@ struct Workspace {
 size_t InlineTokens(const EngineInfo& info) {
   constexpr size_t kShort{512};
   return info.family == "static" ? kShort : 0;
-}
-
-double Microseconds(std::chrono::steady_clock::duration time) {
-  return std::chrono::duration<double, std::micro>(time).count();
 }
 
 Error At(size_t text, Error error) { return std::move(error).In("text " + std::to_string(text)); }
@@ -51,7 +46,9 @@ class Engine::Impl {
       : loaded_(std::move(loaded)),
         text_ids_(*loaded_.tokenizer, loaded_.text_rule, loaded_.model->max_sequence(),
                   options.parse_special_tokens),
-        submissions_(*loaded_.model, device_mutex_, options.batch, InlineTokens(loaded_.info)) {}
+        submissions_(
+            *loaded_.model, device_mutex_, options.batch,
+            {.inline_tokens = InlineTokens(loaded_.info), .call_tokens = loaded_.batch_tokens}) {}
 
   const EngineInfo& info() const { return loaded_.info; }
 
@@ -89,8 +86,6 @@ class Engine::Impl {
                           const TextForm& form, TextWindow& window, Embeddings& out);
   Result<void> RunWindow(const EmbedOptions& options, size_t first_row, Workspace& work,
                          Embeddings& out);
-  Result<QueryStages> TakeApart(const TokenBatch& batch, const OutputForm& form,
-                                std::vector<float>& row);
 
   std::unique_ptr<Workspace> TakeWorkspace();
   void ReturnWorkspace(std::unique_ptr<Workspace> work);
@@ -264,24 +259,15 @@ Result<void> Engine::Impl::RunWindow(const EmbedOptions& options, size_t first_r
         window.batch, form, {out.values.data() + first_row * columns, texts, columns});
     return embedded.ok() ? CheckVectors(out, first_row, texts) : embedded;
   }
-  PlanBatches(window.lengths, loaded_.batch_tokens, work.plan);
-  for (size_t b = 0; b < work.plan.batches(); ++b) {
-    const std::span<const uint32_t> members = work.plan.Batch(b);
-    work.batch.clear();
-    for (const uint32_t i : members) work.batch.Append(window.batch.Sequence(i));
-    work.rows.resize(std::max(work.rows.size(), members.size() * columns));
-    {
-      const std::lock_guard<std::mutex> device(device_mutex_);
-      Result<void> embedded =
-          loaded_.model->Embed(work.batch, form, {work.rows.data(), members.size(), columns});
-      if (!embedded.ok()) return embedded;
-    }
-    for (size_t i = 0; i < members.size(); ++i) {
-      std::copy_n(work.rows.data() + i * columns, columns,
-                  out.values.data() + (first_row + members[i]) * columns);
-    }
+  work.sorted.clear();
+  for (size_t i = 0; i < texts; ++i) {
+    work.sorted.Add(window.batch.Sequence(i), out.values.data() + (first_row + i) * columns);
   }
-  return CheckVectors(out, first_row, texts);
+  Result<void> run = work.sorted.Run(*loaded_.model, {.form = form,
+                                                      .columns = columns,
+                                                      .max_tokens = loaded_.batch_tokens,
+                                                      .device = &device_mutex_});
+  return run.ok() ? CheckVectors(out, first_row, texts) : run;
 }
 
 Result<std::shared_ptr<EmbedJob>> Engine::Impl::MakeJob(std::span<const std::string_view> texts,
@@ -348,62 +334,18 @@ Result<Tokens> Engine::Impl::Tokenize(std::string_view text, const EmbedOptions&
   return tokens;
 }
 
-// One call on the CPU, or what the GPU says of its own; `batch` is one text.
-Result<QueryStages> Engine::Impl::TakeApart(const TokenBatch& batch, const OutputForm& form,
-                                            std::vector<float>& row) {
-  const std::lock_guard<std::mutex> device(device_mutex_);
-  QueryStages stages;
-  if (loaded_.gpu != nullptr) {
-    Result<gpu::QueryTimes> times = loaded_.gpu->TimeQuery(batch, 0);
-    if (!times.ok()) return std::move(times.error());
-    const gpu::QueryTimes& t = times.value();
-    return QueryStages{
-        .copy_in = t.prepare, .enqueue = t.enqueue, .wake = t.wait, .copy_out = t.finish};
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  Result<void> done = loaded_.model->Embed(batch, form, {row.data(), 1, row.size()});
-  if (!done.ok()) return std::move(done.error());
-  stages.forward = Microseconds(std::chrono::steady_clock::now() - begin);
-  return stages;
-}
-
 Result<std::vector<QueryStages>> Engine::Impl::Attribute(std::string_view text, size_t calls,
                                                          const EmbedOptions& options) {
   Result<std::string_view> prompt = Prompt(options);
   if (!prompt.ok()) return std::move(prompt.error());
   Result<size_t> columns = Columns(options);
   if (!columns.ok()) return std::move(columns.error());
-  std::vector<float> row(columns.value());
-  const TextForm form{.prompt = prompt.value(), .truncate = options.truncate};
-  std::string prompted;
-  TokenBatch batch;
-  std::vector<QueryStages> all;
-  for (size_t i = 0; i < calls; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    batch.clear();
-    Result<TokenizedLength> length = text_ids_.Append(text, form, prompted, batch.tokens);
-    if (!length.ok()) return std::move(length.error());
-    batch.offsets.push_back(batch.tokens.size());
-    const double tokenize = Microseconds(std::chrono::steady_clock::now() - begin);
-    Result<QueryStages> stages = TakeApart(batch, Form(options), row);
-    if (!stages.ok()) return std::move(stages.error());
-    stages.value().tokenize = tokenize;
-    all.push_back(stages.value());
-  }
-  if (loaded_.gpu == nullptr || all.empty()) return all;
-  constexpr int kRuns{200};
-  const std::lock_guard<std::mutex> device(device_mutex_);
-  Result<double> seconds = loaded_.gpu->TimeDevice(batch, kRuns);
-  if (!seconds.ok()) return std::move(seconds.error());
-  Result<double> pooling = loaded_.gpu->TimePooling(batch, kRuns);
-  if (!pooling.ok()) return std::move(pooling.error());
-  for (QueryStages& stages : all) {
-    const double computing = std::min(stages.wake, seconds.value() * 1e6);
-    stages.pool = std::min(computing, pooling.value() * 1e6);
-    stages.forward = computing - stages.pool;
-    stages.wake -= computing;
-  }
-  return all;
+  return TakeApart(loaded_, text_ids_, device_mutex_,
+                   {.text = text,
+                    .form = {.prompt = prompt.value(), .truncate = options.truncate},
+                    .output = Form(options),
+                    .columns = columns.value()},
+                   calls);
 }
 
 Result<std::string> Engine::Impl::Fingerprint() {

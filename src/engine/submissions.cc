@@ -8,10 +8,6 @@
 namespace sprat {
 namespace {
 
-// Of one call of the model: large enough that weights read once serve many rows, small enough for
-// the activations to stay in the cache.
-constexpr size_t kCallTokens{4096};
-
 EmbedJob& JobOf(const Slice& slice) { return static_cast<EmbedJob&>(*slice.job); }
 
 bool Alike(const EmbedJob& job, size_t columns, bool normalize) {
@@ -34,7 +30,7 @@ MicroBatcher* Submissions::Batcher() {
   const std::lock_guard<std::mutex> lock(start_mutex_);
   if (batcher_ == nullptr) {
     Result<std::unique_ptr<MicroBatcher>> started =
-        MicroBatcher::Start(ToLimits(options_, inline_tokens_),
+        MicroBatcher::Start(ToLimits(options_, rule_.inline_tokens),
                             [this](std::span<const Slice> batch) { return Run(batch); });
     if (started.ok()) batcher_ = std::move(started).value();
   }
@@ -114,33 +110,19 @@ Result<size_t> Submissions::Run(std::span<const Slice> batch) {
 
 // Runs the texts of the jobs in `batch` that want this form.
 Result<void> Submissions::RunAlike(std::span<const Slice> batch, size_t columns, bool normalize) {
-  lengths_.clear();
-  texts_.clear();
-  rows_.clear();
+  alike_.clear();
   for (const Slice& slice : batch) {
     EmbedJob& job = JobOf(slice);
     if (!Alike(job, columns, normalize)) continue;
     for (size_t i = slice.first; i < slice.first + slice.count; ++i) {
-      lengths_.push_back(job.tokens()[i]);
-      texts_.push_back(job.ids.data() + job.next_id);
-      rows_.push_back(job.out.values.data() + i * columns);
+      alike_.Add({job.ids.data() + job.next_id, job.tokens()[i]},
+                 job.out.values.data() + i * columns);
       job.next_id += job.tokens()[i];
     }
   }
-  PlanBatches(lengths_, kCallTokens, plan_);
-  for (size_t b = 0; b < plan_.batches(); ++b) {
-    const std::span<const uint32_t> members = plan_.Batch(b);
-    tokens_.clear();
-    for (const uint32_t i : members) tokens_.Append({texts_[i], lengths_[i]});
-    vectors_.resize(std::max(vectors_.size(), members.size() * columns));
-    Result<void> embedded =
-        model_.Embed(tokens_, {.normalize = normalize}, {vectors_.data(), members.size(), columns});
-    if (!embedded.ok()) return embedded;
-    for (size_t i = 0; i < members.size(); ++i) {
-      std::copy_n(vectors_.data() + i * columns, columns, rows_[members[i]]);
-    }
-  }
-  return {};
+  return alike_.Run(
+      model_,
+      {.form = {.normalize = normalize}, .columns = columns, .max_tokens = rule_.call_tokens});
 }
 
 }  // namespace sprat

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "batcher/micro_batcher.h"
-#include "engine/batch_plan.h"
+#include "engine/sorted_batches.h"
 #include "model/model.h"
 #include "sprat/engine.h"
 #include "sprat/submit.h"
@@ -33,6 +33,12 @@ struct EmbedJob final : Job {
   size_t next_id = 0;  // of the next text to run: a job's texts run in order
 };
 
+// What the model's family says about its batches.
+struct BatchRule {
+  size_t inline_tokens = 0;   // see BatchLimits
+  size_t call_tokens = 4096;  // of one call of the model, see LoadedModel::batch_tokens
+};
+
 // What a batcher may do, from what a caller may ask for.
 BatchLimits ToLimits(const BatchOptions& options, size_t inline_tokens);
 
@@ -40,9 +46,8 @@ BatchLimits ToLimits(const BatchOptions& options, size_t inline_tokens);
 class Submissions {
  public:
   // model, device: outlive this object; `device` is held while the model runs a batch.
-  // inline_tokens: see BatchLimits.
-  Submissions(Model& model, std::mutex& device, const BatchOptions& options, size_t inline_tokens)
-      : model_(model), device_(device), options_(options), inline_tokens_(inline_tokens) {}
+  Submissions(Model& model, std::mutex& device, const BatchOptions& options, const BatchRule& rule)
+      : model_(model), device_(device), options_(options), rule_(rule) {}
 
   // Hands the job that `make` returns, a Result<std::shared_ptr<EmbedJob>>, to the batcher, or its
   // error to the callback. Returns what Cancel needs; nullptr if there is nothing to cancel. If the
@@ -65,15 +70,9 @@ class Submissions {
   Model& model_;
   std::mutex& device_;
   const BatchOptions options_;
-  const size_t inline_tokens_;
+  const BatchRule rule_;
 
-  // Of the thread that runs a batch:
-  std::vector<size_t> lengths_;         // of the texts that run together
-  std::vector<const uint32_t*> texts_;  // their ids
-  std::vector<float*> rows_;            // where their vectors go
-  BatchPlan plan_;
-  TokenBatch tokens_;
-  std::vector<float> vectors_;
+  SortedBatches alike_;  // of the thread that runs a batch
 
   mutable std::mutex start_mutex_;
   std::unique_ptr<MicroBatcher> batcher_;  // guarded by start_mutex_ until it is set; set once.
