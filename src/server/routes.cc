@@ -103,7 +103,7 @@ std::optional<Response> CheckHead(const Service& service, const Head& head) {
 }
 
 Task<Response> Handle(Exchange& exchange) {
-  co_return co_await FindRoute(exchange.path, exchange.method)->handler(exchange);
+  return FindRoute(exchange.path, exchange.method)->handler(exchange);
 }
 
 }  // namespace sprat::server
