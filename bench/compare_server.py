@@ -7,7 +7,7 @@
 
 The rivals:
     onnxruntime            bench/rival_server.py: FastAPI, ONNX Runtime, a fused graph
-    sentence-transformers  bench/rival_st_server.py: FastAPI as people write it
+    sentence-transformers  the same program with sentence-transformers, as people write it
     infinity-torch         infinity_emb (0.0.77) with its torch engine
     infinity-optimum       the same with ONNX Runtime, on a graph that bench/export_onnx.py makes
 The same client, wrk, loads all in turn with single short texts, different ones. A vector of each is
@@ -66,21 +66,22 @@ def vector(port, text):
 
 def command_of(rival, args, port):
     """How the rival is started, and with what in its environment."""
+    program = [args.rival_python, ROOT / "bench/rival_server.py", rival, args.model, port]
     if rival == "onnxruntime":
         compare_cpu.OnnxRuntime(args.model, ROOT / "build/release", 1)  # makes the graph
         graph = ROOT / "build/release/bench/minilm_plain.onnx"
-        return [args.rival_python, ROOT / "bench/rival_server.py", args.model, graph, port]
+        return [*program, graph]
     if rival == "sentence-transformers":
-        return [args.rival_python, ROOT / "bench/rival_st_server.py", args.model, port]
+        return program
     engine = rival.removeprefix("infinity-")
     model = args.model
     if engine == "optimum":
         model = ROOT / "build/rival_model"
         export = [args.rival_python, ROOT / "bench/export_onnx.py", args.model, model]
         subprocess.run(export, check=True)
-    program = pathlib.Path(args.rival_python).parent / "infinity_emb"
+    infinity = pathlib.Path(args.rival_python).parent / "infinity_emb"
     return [
-        program, "v2", "--model-id", model, "--served-model-name", "m", "--engine", engine,
+        infinity, "v2", "--model-id", model, "--served-model-name", "m", "--engine", engine,
         "--device", "cpu", "--dtype", "float32", "--pooling-method", "mean",
         "--no-bettertransformer", "--no-compile",
         "--url-prefix", "/v1", "--host", "127.0.0.1", "--port", port, "--log-level", "warning",

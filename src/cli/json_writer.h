@@ -10,11 +10,9 @@
 #include <string>
 #include <string_view>
 
-namespace sprat::cli {
+#include "base/json_string.h"
 
-// Appends `text` in quotes (RFC 8259, section 7): quotes, backslashes and controls below U+0020 are
-// escaped, bytes that are not UTF-8 become U+FFFD, everything else stays as it is.
-void AppendJsonString(std::string_view text, std::string& out);
+namespace sprat::cli {
 
 // Appends the shortest decimal number that reads back as the same value; JSON has no word for NaN
 // and infinity, they become null.

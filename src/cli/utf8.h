@@ -6,12 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace sprat::cli {
+#include "base/utf8.h"
 
-// The length of the longest prefix of `bytes` that is well-formed UTF-8 (The Unicode Standard 15,
-// table 3-7: no surrogates, no overlong forms, nothing above U+10FFFF). It equals bytes.size() if
-// all of it is; otherwise it is the offset of the first byte that no character can start with.
-size_t ValidUtf8Prefix(std::string_view bytes);
+namespace sprat::cli {
 
 // The largest n <= limit at which `text`, well-formed UTF-8, can be cut without splitting a
 // character; text.size() if that is smaller.

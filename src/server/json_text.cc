@@ -13,71 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "AppendBase64 copies f32 as they are");
 
-// The length of the UTF-8 sequence that starts `text`, or 0 and in `bad` how many bytes to skip
-// (Unicode, table 3-7: well-formed byte sequences).
-size_t Utf8Length(std::string_view text, size_t& bad) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const unsigned first = byte(0);
-  bad = 1;
-  if (first < 0x80) return 1;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  const unsigned low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-  const unsigned high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) {
-      bad = i;
-      return 0;
-    }
-  }
-  return length;
-}
-
-void AppendEscaped(char c, std::string& out) {
-  switch (c) {
-    case '"':
-      out += "\\\"";
-      break;
-    case '\\':
-      out += "\\\\";
-      break;
-    case '\n':
-      out += "\\n";
-      break;
-    case '\r':
-      out += "\\r";
-      break;
-    case '\t':
-      out += "\\t";
-      break;
-    default:
-      fmt::format_to(std::back_inserter(out), FMT_COMPILE("\\u{:04x}"),
-                     static_cast<unsigned>(static_cast<unsigned char>(c)));
-  }
-}
-
 }  // namespace
-
-void AppendJsonString(std::string_view text, std::string& out) {
-  out += '"';
-  while (!text.empty()) {
-    const char c = text.front();
-    size_t bad = 0;
-    const size_t length = Utf8Length(text, bad);
-    if (length == 1 && (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\')) {
-      AppendEscaped(c, out);
-    } else if (length > 0) {
-      out += text.substr(0, length);
-    } else {
-      out += "\xEF\xBF\xBD";
-    }
-    text.remove_prefix(length > 0 ? length : bad);
-  }
-  out += '"';
-}
 
 void AppendNumber(float value, std::string& out) {
   fmt::format_to(std::back_inserter(out), FMT_COMPILE("{}"), value);

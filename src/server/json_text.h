@@ -4,13 +4,12 @@
 
 #include <span>
 #include <string>
-#include <string_view>
+
+#include "base/json_string.h"
 
 namespace sprat::server {
 
-// Appends `text` in quotes. Bytes that are not UTF-8 become U+FFFD, one for each maximal part that
-// could not be continued, so that the output is valid whatever comes in (RFC 8259, section 8.1).
-void AppendJsonString(std::string_view text, std::string& out);
+using sprat::AppendJsonString;
 
 // Appends the shortest decimal that reads back as the same float. Requires a finite value.
 void AppendNumber(float value, std::string& out);

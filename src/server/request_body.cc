@@ -263,57 +263,44 @@ void Reader::TokenIds(const simdjson::dom::array& values, const char* name, Text
   }
 }
 
-}  // namespace
+// Reads a body: read(reader, object, request) takes what it knows of the object that the body is.
+template <typename Request, typename Read>
+Parsed<Request> ParseBody(ApiStyle style, std::string_view body, const BodyLimits& limits,
+                          const Read& read) {
+  Reader reader(style, limits);
+  Request request;
+  if (const auto object = reader.Object(body)) read(reader, *object, request);
+  if (reader.failed()) return reader.TakeError();
+  return request;
+}
 
-Parsed<OpenAiRequest> ParseOpenAi(std::string_view body, const BodyLimits& limits) {
-  Reader reader(ApiStyle::kOpenAi, limits);
-  const auto object = reader.Object(body);
-  if (!object.has_value()) return reader.TakeError();
-  OpenAiRequest request;
-  reader.Input(reader.Field(*object, "input"), "input", request.input);
-  request.model = reader.String(*object, "model").value_or("");
-  const auto encoding = reader.String(*object, "encoding_format");
+void ReadOpenAi(Reader& reader, const simdjson::dom::object& object, OpenAiRequest& request) {
+  reader.Input(reader.Field(object, "input"), "input", request.input);
+  request.model = reader.String(object, "model").value_or("");
+  const auto encoding = reader.String(object, "encoding_format");
   if (encoding.has_value() && *encoding != "float" && *encoding != "base64") {
     reader.RangeFault("encoding_format", "must be \"float\" or \"base64\"");
   }
   request.base64 = encoding == "base64";
-  reader.String(*object, "user");
-  reader.Dimensions(*object, request.options);
-  reader.CommonOptions(*object, request.options);
-  if (reader.failed()) return reader.TakeError();
-  return request;
+  reader.String(object, "user");
+  reader.Dimensions(object, request.options);
+  reader.CommonOptions(object, request.options);
 }
 
-Parsed<TeiEmbedRequest> ParseTeiEmbed(std::string_view body, const BodyLimits& limits) {
-  Reader reader(ApiStyle::kTei, limits);
-  const auto object = reader.Object(body);
-  if (!object.has_value()) return reader.TakeError();
-  TeiEmbedRequest request;
-  reader.Input(reader.Field(*object, "inputs"), "inputs", request.input);
-  request.options.normalize = reader.Bool(*object, "normalize").value_or(true);
-  reader.Dimensions(*object, request.options);
-  reader.CommonOptions(*object, request.options);
-  if (reader.failed()) return reader.TakeError();
-  return request;
+void ReadEmbed(Reader& reader, const simdjson::dom::object& object, TeiEmbedRequest& request) {
+  reader.Input(reader.Field(object, "inputs"), "inputs", request.input);
+  request.options.normalize = reader.Bool(object, "normalize").value_or(true);
+  reader.Dimensions(object, request.options);
+  reader.CommonOptions(object, request.options);
 }
 
-Parsed<TeiEmbedAllRequest> ParseTeiEmbedAll(std::string_view body, const BodyLimits& limits) {
-  Reader reader(ApiStyle::kTei, limits);
-  const auto object = reader.Object(body);
-  if (!object.has_value()) return reader.TakeError();
-  TeiEmbedAllRequest request;
-  reader.Input(reader.Field(*object, "inputs"), "inputs", request.input);
-  reader.CommonOptions(*object, request.options);
-  if (reader.failed()) return reader.TakeError();
-  return request;
+void ReadEmbedAll(Reader& reader, const simdjson::dom::object& object, TeiEmbedRequest& request) {
+  reader.Input(reader.Field(object, "inputs"), "inputs", request.input);
+  reader.CommonOptions(object, request.options);
 }
 
-Parsed<TeiDecodeRequest> ParseTeiDecode(std::string_view body, const BodyLimits& limits) {
-  Reader reader(ApiStyle::kTei, limits);
-  const auto object = reader.Object(body);
-  if (!object.has_value()) return reader.TakeError();
-  TeiDecodeRequest request;
-  const std::optional<element> ids = reader.Field(*object, "ids");
+void ReadDecode(Reader& reader, const simdjson::dom::object& object, TeiDecodeRequest& request) {
+  const std::optional<element> ids = reader.Field(object, "ids");
   if (!ids.has_value()) {
     reader.TypeFault("ids", "is missing");
   } else if (!ids->is_array() || simdjson::dom::array(*ids).size() == 0) {
@@ -321,21 +308,15 @@ Parsed<TeiDecodeRequest> ParseTeiDecode(std::string_view body, const BodyLimits&
   } else {
     reader.TokenIds(simdjson::dom::array(*ids), "ids", request.input);
   }
-  request.skip_special_tokens = reader.Bool(*object, "skip_special_tokens").value_or(true);
-  if (reader.failed()) return reader.TakeError();
-  return request;
+  request.skip_special_tokens = reader.Bool(object, "skip_special_tokens").value_or(true);
 }
 
-Parsed<TeiSimilarityRequest> ParseTeiSimilarity(std::string_view body, const BodyLimits& limits) {
-  Reader reader(ApiStyle::kTei, limits);
-  const auto object = reader.Object(body);
-  if (!object.has_value()) return reader.TakeError();
-  TeiSimilarityRequest request;
+void ReadSimilarity(Reader& reader, const simdjson::dom::object& object,
+                    TeiSimilarityRequest& request) {
   request.options.normalize = true;  // cosines, also of a model that does not
-  const std::optional<element> inputs = reader.Field(*object, "inputs");
+  const std::optional<element> inputs = reader.Field(object, "inputs");
   if (!inputs.has_value() || !inputs->is_object()) {
-    reader.TypeFault("inputs", "must be an object with source_sentence and sentences");
-    return reader.TakeError();
+    return reader.TypeFault("inputs", "must be an object with source_sentence and sentences");
   }
   const simdjson::dom::object pair(*inputs);
   const auto source = reader.String(pair, "source_sentence");
@@ -348,23 +329,18 @@ Parsed<TeiSimilarityRequest> ParseTeiSimilarity(std::string_view body, const Bod
   } else {
     reader.TypeFault("inputs.sentences", "is missing");
   }
-  if (const auto parameters = reader.Field(*object, "parameters"); parameters.has_value()) {
+  if (const auto parameters = reader.Field(object, "parameters"); parameters.has_value()) {
     if (parameters->is_object()) {
       reader.CommonOptions(simdjson::dom::object(*parameters), request.options);
     } else {
       reader.TypeFault("parameters", "must be an object, got " + TypeName(*parameters));
     }
   }
-  if (reader.failed()) return reader.TakeError();
-  return request;
 }
 
-Parsed<TeiTokenizeRequest> ParseTeiTokenize(std::string_view body, const BodyLimits& limits) {
-  Reader reader(ApiStyle::kTei, limits);
-  const auto object = reader.Object(body);
-  if (!object.has_value()) return reader.TakeError();
-  TeiTokenizeRequest request;
-  const std::optional<element> inputs = reader.Field(*object, "inputs");
+void ReadTokenize(Reader& reader, const simdjson::dom::object& object,
+                  TeiTokenizeRequest& request) {
+  const std::optional<element> inputs = reader.Field(object, "inputs");
   if (!inputs.has_value()) {
     reader.TypeFault("inputs", "is missing");
   } else if (inputs->is_string()) {
@@ -372,10 +348,34 @@ Parsed<TeiTokenizeRequest> ParseTeiTokenize(std::string_view body, const BodyLim
   } else {
     reader.Strings(*inputs, "inputs", request.texts);
   }
-  request.add_special_tokens = reader.Bool(*object, "add_special_tokens").value_or(true);
-  reader.CommonOptions(*object, request.options);
-  if (reader.failed()) return reader.TakeError();
-  return request;
+  request.add_special_tokens = reader.Bool(object, "add_special_tokens").value_or(true);
+  reader.CommonOptions(object, request.options);
+}
+
+}  // namespace
+
+Parsed<OpenAiRequest> ParseOpenAi(std::string_view body, const BodyLimits& limits) {
+  return ParseBody<OpenAiRequest>(ApiStyle::kOpenAi, body, limits, ReadOpenAi);
+}
+
+Parsed<TeiEmbedRequest> ParseTeiEmbed(std::string_view body, const BodyLimits& limits) {
+  return ParseBody<TeiEmbedRequest>(ApiStyle::kTei, body, limits, ReadEmbed);
+}
+
+Parsed<TeiEmbedRequest> ParseTeiEmbedAll(std::string_view body, const BodyLimits& limits) {
+  return ParseBody<TeiEmbedRequest>(ApiStyle::kTei, body, limits, ReadEmbedAll);
+}
+
+Parsed<TeiDecodeRequest> ParseTeiDecode(std::string_view body, const BodyLimits& limits) {
+  return ParseBody<TeiDecodeRequest>(ApiStyle::kTei, body, limits, ReadDecode);
+}
+
+Parsed<TeiSimilarityRequest> ParseTeiSimilarity(std::string_view body, const BodyLimits& limits) {
+  return ParseBody<TeiSimilarityRequest>(ApiStyle::kTei, body, limits, ReadSimilarity);
+}
+
+Parsed<TeiTokenizeRequest> ParseTeiTokenize(std::string_view body, const BodyLimits& limits) {
+  return ParseBody<TeiTokenizeRequest>(ApiStyle::kTei, body, limits, ReadTokenize);
 }
 
 }  // namespace sprat::server

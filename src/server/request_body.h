@@ -42,14 +42,8 @@ struct OpenAiRequest {
   EmbedOptions options;
 };
 
-// POST /embed.
+// POST /embed and /embed_all.
 struct TeiEmbedRequest {
-  TextInput input;
-  EmbedOptions options;
-};
-
-// POST /embed_all.
-struct TeiEmbedAllRequest {
   TextInput input;
   EmbedOptions options;
 };
@@ -84,7 +78,7 @@ constexpr size_t kBodyPadding{64};
 Parsed<OpenAiRequest> ParseOpenAi(std::string_view body, const BodyLimits& limits);
 Parsed<TeiEmbedRequest> ParseTeiEmbed(std::string_view body, const BodyLimits& limits);
 Parsed<TeiSimilarityRequest> ParseTeiSimilarity(std::string_view body, const BodyLimits& limits);
-Parsed<TeiEmbedAllRequest> ParseTeiEmbedAll(std::string_view body, const BodyLimits& limits);
+Parsed<TeiEmbedRequest> ParseTeiEmbedAll(std::string_view body, const BodyLimits& limits);
 Parsed<TeiTokenizeRequest> ParseTeiTokenize(std::string_view body, const BodyLimits& limits);
 Parsed<TeiDecodeRequest> ParseTeiDecode(std::string_view body, const BodyLimits& limits);
 

@@ -118,7 +118,7 @@ void AppendRows(std::span<const float> values, size_t columns, std::string& body
 Parsed<TextInput> EmbedAllInput(Exchange& exchange, const Engine& engine) {
   auto parsed = ParseTeiEmbedAll(exchange.PaddedBody(), exchange.service.body_limits);
   if (ApiError* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
-  TeiEmbedAllRequest& request = std::get<TeiEmbedAllRequest>(parsed);
+  TeiEmbedRequest& request = std::get<TeiEmbedRequest>(parsed);
   if (!request.input.is_tokens) {
     Result<void> read = ReadIds(engine, request.options, request.input, exchange.truncated);
     if (!read.ok()) return FromError(read.error());

@@ -17,7 +17,7 @@ import time
 import unittest
 
 from harness import GOOD, Arguments, decoded, main
-from running_server import RunningServer, read_all
+from running_server import RunningServer, read_all, write_keys
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "../../testdata/golden")
 
@@ -25,21 +25,17 @@ GOLDEN = os.path.join(os.path.dirname(__file__), "../../testdata/golden")
 class Keys(unittest.TestCase):
     def test_b95_forms_of_the_header(self):
         with tempfile.TemporaryDirectory() as folder:
-            keys = os.path.join(folder, "keys")
-            with open(keys, "w", encoding="ascii") as file:
-                file.write("k-1\n")
+            keys = write_keys(folder, "k-1")
             server = RunningServer(
                 Arguments.program, Arguments.model, "--api-keys", keys, "--access-log"
             )
             try:
                 self.check_forms(server)
-                with open(keys, "w", encoding="ascii") as file:
-                    file.write("k-2\nk-3\n")
+                write_keys(folder, "k-2", "k-3")
                 server.process.send_signal(signal.SIGHUP)
                 self.await_key(server, "k-2", 200)
                 self.await_key(server, "k-1", 401)
-                with open(keys, "w", encoding="ascii") as file:
-                    file.write("\n")  # a mistake: the keys stay
+                write_keys(folder, "")  # a mistake: the keys stay
                 server.process.send_signal(signal.SIGHUP)
                 time.sleep(0.2)
                 self.await_key(server, "k-3", 200)

@@ -19,7 +19,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 
 from harness import GOOD, Arguments, main
-from running_server import RunningServer, cpu_seconds
+from running_server import RunningServer, cpu_seconds, write_keys
 from tiny_static import write_static_model
 
 
@@ -76,9 +76,7 @@ class Logs(unittest.TestCase):
 class Keys(unittest.TestCase):
     def test_a_directory_in_the_place_of_the_keys_leaves_keys_and_signals_as_they_were(self):
         with tempfile.TemporaryDirectory() as folder:
-            keys = os.path.join(folder, "keys")
-            with open(keys, "w", encoding="ascii") as file:
-                file.write("k-1\n")
+            keys = write_keys(folder, "k-1")
             server = RunningServer(Arguments.program, Arguments.tiny, "--api-keys", keys)
             os.remove(keys)
             os.mkdir(keys)

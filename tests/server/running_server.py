@@ -113,6 +113,14 @@ class RunningServer:
         return status
 
 
+def write_keys(folder, *keys):
+    """A file of API keys, one a line; its path."""
+    path = os.path.join(folder, "keys")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("".join(f"{key}\n" for key in keys))
+    return path
+
+
 def cpu_seconds(pid):
     """The time that the threads of a process have had."""
     tasks = f"/proc/{pid}/task"
