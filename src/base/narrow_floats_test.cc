@@ -26,7 +26,8 @@ TEST(HalfToFloat, MatchesTheStandardsValues) {
   EXPECT_EQ(HalfToFloat(0x83ff), -0x3ffp-24f);
   EXPECT_EQ(HalfToFloat(0x0000), 0.0f);
   EXPECT_TRUE(std::signbit(HalfToFloat(0x8000)));
-  EXPECT_TRUE(std::isinf(HalfToFloat(0x7c00)));
+  EXPECT_EQ(HalfToFloat(0x7c00), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(HalfToFloat(0xfc00), -std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(HalfToFloat(0x7e00)));
 }
 

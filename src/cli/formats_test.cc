@@ -147,12 +147,6 @@ TEST(Npy, ConvertsHalfAndDouble) {
   EXPECT_THAT(wide.value().values, ElementsAre(0.5f, 0.1f));
 }
 
-TEST(Npy, HalfInfinityAndNan) {
-  EXPECT_EQ(HalfToFloat(0xFC00), -std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(std::isnan(HalfToFloat(0x7E00)));
-  EXPECT_TRUE(std::signbit(HalfToFloat(0x8000)));
-}
-
 TEST(Npy, ReadsFortranOrder) {
   const std::vector<float> columns = {1, 4, 2, 5, 3, 6};
   Result<Matrix> matrix = ParseNpy(

@@ -4,12 +4,12 @@
 
 #include <bit>
 #include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string_view>
 
+#include "base/narrow_floats.h"
 #include "cli/input_file.h"
 
 namespace sprat::cli {
@@ -98,18 +98,6 @@ float ElementAt(const char* elements, size_t i, size_t element_bytes) {
 }
 
 }  // namespace
-
-float HalfToFloat(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1F;
-  const uint32_t fraction = half & 0x3FF;
-  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
-    const float magnitude = std::ldexp(static_cast<float>(fraction), -24);
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  const uint32_t widened = exponent == 0x1F ? 0xFF : exponent + 127 - 15;
-  return std::bit_cast<float>(sign | widened << 23 | fraction << 13);
-}
 
 std::string NpyHeader(size_t rows, size_t columns) {
   std::string header(kMagic);

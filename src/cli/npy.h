@@ -43,9 +43,6 @@ Result<Matrix> ReadNpy(const std::string& path);
 // The same from the bytes of a file; messages call it `name`.
 Result<Matrix> ParseNpy(std::span<const char> bytes, const std::string& name);
 
-// The value of an IEEE 754 binary16 number.
-float HalfToFloat(uint16_t half);
-
 }  // namespace sprat::cli
 
 #endif  // SPRAT_CLI_NPY_H_
