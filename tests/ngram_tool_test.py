@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+
 TOOL = pathlib.Path(__file__).resolve().parent.parent / "tools" / "make_ngram_model.py"
 SPRAT = sys.argv[1]
 
@@ -38,6 +40,18 @@ class MakeNgramModel(unittest.TestCase):
                 self.assertEqual(json.loads(out.stdout)["hidden"], 96)
                 for file in (self.folder / "model").iterdir():
                     file.unlink()
+
+    def test_a_table_of_the_real_number_of_rows(self):
+        self.run_tool("model", "--preset", "flash-lite-table", "--sparse", "--no-word-table")
+        file = self.folder / "model" / "model.safetensors"
+        self.assertGreater(file.stat().st_size, 10_223_617 * 512)
+        self.assertLess(file.stat().st_blocks * 512, 1 << 20)
+        np.save(self.folder / "word.npy", np.full((2, 256), 2, np.float32))
+        out = subprocess.run([SPRAT, "ngram", "embed", "-m", "model", "--word-rows", "word.npy",
+                              "--tables", "cached"], input="131071 131071", capture_output=True,
+                             text=True, cwd=self.folder, check=True).stdout
+        # The rows are zeros, and there is one table: the average is half the word row.
+        self.assertEqual(json.loads(out)["embeddings"], [[1] * 256] * 2)
 
     def test_wrong_arguments_are_one_line_and_status_2(self):
         for args, message in (

@@ -28,7 +28,8 @@ namespace sprat {
 // The tokens of a batch are hashed, their rows pinned or paged in, gathered as bf16 into (T, H),
 // and projected by one matrix product with the word row and the scale in its epilogue. Numerics:
 // rows and projections in bf16, products exact, sums in f32 in the order of k. Threads: any may
-// call any method at any time; reading from disk overlaps, computing takes turns.
+// call any method at any time; reading from disk overlaps, computing takes turns but for calls of a
+// few microseconds, which their own threads do alone.
 class NgramLayer {
  public:
   // `tensors` and `threads` must outlive this object. Errors: as RowTables::Load and

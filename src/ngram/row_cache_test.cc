@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -198,7 +199,14 @@ TEST(RowCache, WhoWaitsGetsTheSlotsOnceTheyAreReleased) {
   const auto cache = MakeCache(4, nullptr, std::chrono::milliseconds::max());
   RowCache::Pins held;
   ASSERT_TRUE(cache->Resolve(Keys({1, 2, 3}), held).ok());
-  std::thread other([&] { ExpectResolves(*cache, Keys({4, 5})); });
+  std::atomic<bool> begun{false};
+  std::thread other([&] {
+    begun = true;
+    ExpectResolves(*cache, Keys({4, 5}));
+  });
+  // Likely to wait by then; a wait that did not hold would be an error at any time.
+  while (!begun) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   held.Release();
   other.join();
 }

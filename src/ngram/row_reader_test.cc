@@ -1,9 +1,12 @@
 #include "ngram/row_reader.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "model/model_writer_for_test.h"
@@ -164,6 +167,41 @@ TEST(RowReader, AFullQueueIsEmptiedFirst) {
   EXPECT_EQ(reader->counters().queue_depth, 3u);
   faults->capacity = 0;
   ExpectFails(*reader, "takes no read");
+}
+
+// Each kind of queue by itself: four reads fit, the fifth once one has been reaped.
+TEST(ReadQueue, AFullQueueTakesReadsAgainOnceItIsReaped) {
+  const std::filesystem::path path = WriteRows();
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  for (const auto open_queue : {OpenRingQueue, OpenPreadQueue}) {
+    Result<std::unique_ptr<ReadQueue>> queue = open_queue(4);
+    if (!queue.ok()) continue;  // a sandbox without io_uring
+    std::vector<std::byte> found(5 * kRowBytes);
+    const auto push = [&](size_t i) {
+      return queue.value()->Push({.fd = file,
+                                  .offset = kFirstRow + i * kRowBytes,
+                                  .size_bytes = kRowBytes,
+                                  .destination = found.data() + i * kRowBytes},
+                                 i);
+    };
+    for (size_t i = 0; i < 4; ++i) ASSERT_TRUE(push(i)) << queue.value()->name();
+    EXPECT_FALSE(push(4)) << queue.value()->name();
+    std::vector<ReadCompletion> completions;
+    ASSERT_TRUE(queue.value()->Reap(completions).ok());
+    ASSERT_TRUE(push(4)) << queue.value()->name();
+    while (completions.size() < 5) ASSERT_TRUE(queue.value()->Reap(completions).ok());
+    std::set<size_t> tags;
+    for (const ReadCompletion& completion : completions) {
+      EXPECT_EQ(completion.result, static_cast<int32_t>(kRowBytes));
+      tags.insert(completion.tag);
+    }
+    EXPECT_EQ(tags.size(), 5u);
+    for (size_t i = 0; i < 5 * kRowBytes; ++i) {
+      ASSERT_EQ(found[i], ByteOf(i / kRowBytes, i % kRowBytes)) << queue.value()->name();
+    }
+  }
+  close(file);
 }
 
 TEST(RowReader, ABrokenQueueIsReplaced) {

@@ -37,6 +37,8 @@ std::string ConfigJson(const TinyNgram& model) {
   return json + "}";
 }
 
+std::string Prefix(const TinyNgram& model) { return model.bare_names ? "" : "model."; }
+
 std::vector<TestTensor> Tensors(const TinyNgram& model) {
   std::vector<TestTensor> tensors;
   const auto add = [&](std::string name, std::vector<uint64_t> shape, std::vector<float> values) {
@@ -47,20 +49,18 @@ std::vector<TestTensor> Tensors(const TinyNgram& model) {
       for (const uint64_t dimension : shape) elements *= dimension;
       values.resize(elements);
     }
-    tensors.push_back({std::move(name), std::move(shape), std::move(values), model.dtype});
+    const auto other = model.dtypes.find(name);
+    const DType dtype = other == model.dtypes.end() ? model.dtype : other->second;
+    tensors.push_back({std::move(name), std::move(shape), std::move(values), dtype});
   };
   if (model.write_word) {
-    add("model.embed_tokens.weight", {model.vocabulary, model.hidden}, model.word);
+    add(Prefix(model) + "embed_tokens.weight", {model.vocabulary, model.hidden}, model.word);
   }
   for (uint32_t i = 0; i < model.count(); ++i) {
     std::vector<float> table = model.tables[i];
     table.resize(model.stored_rows(i) * model.width(), 1e30f);  // no padding row may be read
-    add(model.newer_names ? fmt::format("model.oe_embed_tokens{}.weight", i)
-                          : fmt::format("model.ngram_embeddings.embedders.{}.weight", i),
-        {model.stored_rows(i), model.width()}, table);
-    add(model.newer_names ? fmt::format("model.oe_embed_proj{}.weight", i)
-                          : fmt::format("model.ngram_embeddings.post_projs.{}.weight", i),
-        {model.hidden, model.width()}, model.projections[i]);
+    add(model.TableName(i), {model.stored_rows(i), model.width()}, table);
+    add(model.ProjectionName(i), {model.hidden, model.width()}, model.projections[i]);
   }
   return tensors;
 }
@@ -73,6 +73,20 @@ uint64_t TinyNgram::rows(uint32_t i) const {
 
 uint64_t TinyNgram::stored_rows(uint32_t i) const {
   return (rows(i) + row_multiple - 1) / row_multiple * row_multiple;
+}
+
+std::string TinyNgram::TableName(uint32_t i) const {
+  return Prefix(*this) +
+         fmt::format(fmt::runtime(newer_names ? "oe_embed_tokens{}.weight"
+                                              : "ngram_embeddings.embedders.{}.weight"),
+                     i);
+}
+
+std::string TinyNgram::ProjectionName(uint32_t i) const {
+  return Prefix(*this) +
+         fmt::format(fmt::runtime(newer_names ? "oe_embed_proj{}.weight"
+                                              : "ngram_embeddings.post_projs.{}.weight"),
+                     i);
 }
 
 void TinyNgram::Draw() {

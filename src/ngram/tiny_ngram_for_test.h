@@ -28,10 +28,12 @@ struct TinyNgram {
   std::map<std::string, std::string> config_json;  // further entries, as JSON text
 
   bool newer_names = false;
+  bool bare_names = false;  // without "model." before them
   DType dtype = DType::kBF16;
   size_t shards = 1;
   bool write_word = true;
   std::map<std::string, std::vector<uint64_t>> shapes;  // of tensors that are written wrongly
+  std::map<std::string, DType> dtypes;                  // of tensors that are not `dtype`
 
   std::vector<float> word;                      // V x H; drawn by Draw, like the rest
   std::vector<std::vector<float>> tables;       // M_i x d
@@ -41,6 +43,8 @@ struct TinyNgram {
   uint32_t width() const { return hidden / count(); }
   uint64_t rows(uint32_t i) const;
   uint64_t stored_rows(uint32_t i) const;
+  std::string TableName(uint32_t i) const;
+  std::string ProjectionName(uint32_t i) const;
 
   // Fills word, tables and projections.
   void Draw();
