@@ -8,6 +8,7 @@ namespace sprat::server {
 // Whether another request of `bytes` fits beside small_ and large_. A large request that was taken
 // although it is beyond the limit counts for what the large ones may have.
 bool ByteBudget::Fits(size_t bytes) const {
+  if (small_ + large_ == 0) return true;
   const size_t room = limit_ - std::min(limit_, small_ + std::min(large_, LargeLimit()));
   if (bytes <= kSmallBytes) return bytes <= room;
   if (large_ == 0) return true;

@@ -10,7 +10,8 @@ namespace sprat::server {
 // Requests take bytes before they hold them, and are refused if there are none left. A small
 // request holds at most kSmallBytes, a large one more. The large ones together get seven eighths of
 // the limit: however many there are, they do not keep a small one out. A large request is taken
-// whatever it wants if there is no other, for it could never be answered otherwise.
+// whatever it wants if there is no other large one, and a small one if there is none at all, for
+// they could never be answered otherwise.
 //
 // Any thread may call.
 class ByteBudget {

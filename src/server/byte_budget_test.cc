@@ -49,6 +49,13 @@ TEST(ByteBudget, ALargeRequestThatIsAloneMayBeBeyondTheLimit) {
   EXPECT_EQ(budget.held(), kSmall);
 }
 
+TEST(ByteBudget, ASmallRequestThatIsAloneIsTaken) {
+  ByteBudget budget(1);
+  EXPECT_TRUE(budget.Change(0, 100));
+  EXPECT_FALSE(budget.Change(0, 100));
+  EXPECT_TRUE(budget.Change(100, 200));
+}
+
 TEST(HeldBytes, GivesBackWhatItHolds) {
   ByteBudget budget(8 * kMega);
   {
