@@ -38,6 +38,8 @@ Result<void> CountSpecialTokens(ServedModel& model) {
 
 }  // namespace
 
+size_t HeavyThreads(size_t cpus) { return std::clamp<size_t>(cpus / 2, 1, 8); }
+
 Result<ServedModel> Service::Open(const ModelSource& source) {
   EngineOptions engine_options = options.engine;
   engine_options.batch.on_batch = [this](const BatchReport& batch) {

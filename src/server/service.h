@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cpu_budget.h"
 #include "server/api_keys.h"
 #include "server/byte_budget.h"
 #include "server/metrics.h"
@@ -27,6 +28,11 @@ struct ServedModel {
   size_t suffix_tokens = 0;
 };
 
+// How many threads read large bodies and write large answers: half the CPUs, from 1 to 8. Beside an
+// encoder on the CPU one would do, for it needs many times their time; beside a GPU or a static
+// model they are what limits lists of texts.
+size_t HeavyThreads(size_t cpus);
+
 class Service {
  public:
   explicit Service(const ServerOptions& given)
@@ -40,7 +46,7 @@ class Service {
   ByteBudget held;  // what requests hold in bodies and answers
 
   // For work that would hold up a network thread: large bodies, large answers.
-  std::optional<boost::asio::thread_pool> heavy{std::in_place, 1};
+  std::optional<boost::asio::thread_pool> heavy{std::in_place, HeavyThreads(CpuBudget())};
 
   // For vectors of tokens, which take the device without a queue of their own.
   std::optional<boost::asio::thread_pool> token_vectors{std::in_place, 1};
