@@ -2,13 +2,15 @@
 """Reads of a cached n-gram table against what fio reaches on the same file, alternately.
 
     ngram_disk.py MODEL [--sprat PROGRAM] [--seconds S] [--rounds N] [--depth D] [--tokens T]
+                  [--history bench/history.jsonl]
 
 MODEL is a directory of tools/make_ngram_model.py, written in full and larger than the arena:
 
     tools/make_ngram_model.py MODEL --preset flash-lite-table --no-word-table
 
 Prints one JSON object: reads a second of fio (4 KB, O_DIRECT, io_uring) and of `sprat ngram bench`
-with other tokens in every call, each round's, and the ratio of the medians. Needs fio.
+with other tokens in every call, each round's, and the ratio of the medians; --history appends it. Needs
+fio.
 """
 
 import argparse
@@ -16,6 +18,8 @@ import json
 import pathlib
 import statistics
 import subprocess
+
+from http_load import remember
 
 
 def fio(file: pathlib.Path, seconds: float, depth: int) -> float:
@@ -50,6 +54,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--cache-bytes", type=int, default=16 << 20)
+    parser.add_argument("--history", type=pathlib.Path)
     arguments = parser.parse_args()
     rounds = []
     for _ in range(arguments.rounds):
@@ -65,8 +70,10 @@ def main() -> None:
     ratio = statistics.median(r["fio"] for r in rounds) / statistics.median(
         r["sprat"] for r in rounds
     )
-    print(json.dumps({"depth": arguments.depth, "tokens": arguments.tokens,
-                      "fio_over_sprat": round(ratio, 3), "rounds": rounds}))  # fmt: skip
+    measured = {"depth": arguments.depth, "tokens": arguments.tokens,
+                "fio_over_sprat": round(ratio, 3), "rounds": rounds}  # fmt: skip
+    print(json.dumps(measured))
+    remember(arguments.history, **measured)
 
 
 if __name__ == "__main__":

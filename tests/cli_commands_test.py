@@ -86,7 +86,7 @@ class Usage(SpratTest):
                    (("serve", "--cors-origin", "example.org"),
                     "--cors-origin: must be '*', scheme://host or scheme://host:port, got "
                     "'example.org'")] if HAS_SERVER else []),
-                (("info", "--dimensions", "5"), "not expected: 5 --dimensions"),
+                (("info", "--dimensions", "5"), "not expected: --dimensions 5"),
                 (("ngram", "info", "-m", ""), "--model: is empty"),
                 (("ngram", "ids", "-", "-"), "FILES: standard input (-) is named twice"),
                 (("ngram", "info", "--queue-depth", "0x20"), "--queue-depth: must be a whole"),

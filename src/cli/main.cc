@@ -30,8 +30,12 @@ std::string UsageMessage(const CLI::App* app, const CLI::Error& fault) {
     command += ' ' + chosen->get_name();
   }
   const bool has_commands = chosen->get_require_subcommand_min() > 0;
+  const std::vector<std::string> rest = app->remaining(/*recurse=*/true);
+  if (fault.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !rest.empty()) {
+    what = "not expected:";  // CLI11 names them backwards
+    for (const std::string& argument : rest) what += ' ' + sprat::cli::Printable(argument);
+  }
   if (has_commands && fault.get_name() == "RequiredError") {
-    const std::vector<std::string> rest = app->remaining(/*recurse=*/true);
     if (rest.empty()) return app->help();  // of the innermost
     what = "'" + sprat::cli::Printable(rest[0]) + "' is not a command";
   }
