@@ -178,25 +178,11 @@ Result<void> NgramLayer::EmbedIn(Scratch& scratch, std::span<const NgramPiece> p
 
 void NgramLayer::Compute(Part part, std::span<const float> word, std::span<float> out,
                          Scratch& scratch) {
-  const size_t tables = config().tables(), hidden = config().hidden;
-  const std::span<const uint32_t> ids =
-      std::span<const uint32_t>(scratch.ids).subspan(part.first * tables, part.count * tables);
+  const size_t hidden = config().hidden;
   const auto work = [&](Member& member) {
     member.ForEach(part.count, [&](size_t begin, size_t end) {
-      for (size_t t = begin; t < end; ++t) {  // out = E[x_t], (T, H)
-        float* row = out.data() + (part.first + t) * hidden;
-        if (word.empty()) {
-          CopyWordRow(scratch.tokens[part.first + t], row);
-        } else {
-          std::memcpy(row, word.data() + (part.first + t) * hidden, hidden * sizeof(float));
-        }
-      }
-      tables_.Gather({.ids = ids.subspan(begin * tables, (end - begin) * tables),
-                      .pins = &scratch.pins,
-                      .first = begin * tables,
-                      .x = scratch.x.begin() + begin * projection_.depth(),
-                      .stride = projection_.depth()},
-                     kernels_);  // x = concat_i T_i[id_i(t)], (T, H)
+      CopyWordRows({.first = part.first + begin, .count = end - begin}, word, out, scratch);
+      GatherRows(part, {begin, end}, scratch);
     });
     member.ForEach(projection_.panels(), [&](size_t begin, size_t end) {
       projection_.Apply({.x = scratch.x.begin(),
@@ -216,6 +202,33 @@ void NgramLayer::Compute(Part part, std::span<const float> word, std::span<float
   }
   std::lock_guard lock(compute_);
   threads_.RunSteps(work);
+}
+
+// out = E[x_t], (T, H).
+void NgramLayer::CopyWordRows(Part part, std::span<const float> word, std::span<float> out,
+                              const Scratch& scratch) const {
+  const size_t hidden = config().hidden;
+  for (size_t t = part.first; t < part.first + part.count; ++t) {
+    float* row = out.data() + t * hidden;
+    if (word.empty()) {
+      CopyWordRow(scratch.tokens[t], row);
+    } else {
+      std::memcpy(row, word.data() + t * hidden, hidden * sizeof(float));
+    }
+  }
+}
+
+// x = concat_i T_i[id_i(t)], (T, H), for a share of the part's tokens.
+void NgramLayer::GatherRows(Part part, Share share, Scratch& scratch) const {
+  const size_t tables = config().tables();
+  const size_t first = (part.first + share.begin) * tables;
+  tables_.Gather({.ids = std::span<const uint32_t>(scratch.ids)
+                             .subspan(first, (share.end - share.begin) * tables),
+                  .pins = &scratch.pins,
+                  .first = share.begin * tables,
+                  .x = scratch.x.begin() + share.begin * projection_.depth(),
+                  .stride = projection_.depth()},
+                 kernels_);
 }
 
 void NgramLayer::CopyWordRow(uint32_t token, float* out) const {

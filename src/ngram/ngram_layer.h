@@ -69,6 +69,9 @@ class NgramLayer {
     size_t count = 0;
   };
   void Compute(Part part, std::span<const float> word, std::span<float> out, Scratch& scratch);
+  void CopyWordRows(Part part, std::span<const float> word, std::span<float> out,
+                    const Scratch& scratch) const;
+  void GatherRows(Part part, Share share, Scratch& scratch) const;
   void CopyWordRow(uint32_t token, float* out) const;
   std::unique_ptr<Scratch> TakeScratch();
 
