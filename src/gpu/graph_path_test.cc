@@ -16,7 +16,6 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "gpu/cases_for_test.h"
 #include "gpu/golden_for_test.h"
@@ -208,24 +207,6 @@ size_t FreeBytes() {
   return free;
 }
 
-// A thread that uses another device: needs two.
-std::string AnotherThreadTimesAQuery() {
-  int devices = 0;
-  Done(Check(cudaGetDeviceCount(&devices), "counting devices"));
-  if (devices < 2) return "one device only, not tried";
-  const auto model =
-      Value(GraphPath::Open(Small().config, Small().Reader(),
-                            {.device = 1, .pooling = Pooling::kMean, .max_sequence = kLongest}));
-  const TokenBatch query = RandomBatch({8}, kVocabulary, 8);
-  Result<QueryTimes> times = Error(ErrorCode::kInternal, "not asked");
-  std::thread([&] {
-    const Result<void> first = UseDevice(0);
-    times = first.ok() ? model->TimeQuery(query, 0) : first.error();
-  }).join();
-  Done(UseDevice(0));  // the other cases'
-  return fmt::format("waited {:.1f} us", Value(std::move(times)).wait);
-}
-
 std::string MemoryStaysFlat() {  // B105
   const size_t at_start = FreeBytes();
   size_t after_open = 0, after_use = 0;
@@ -392,7 +373,6 @@ int RunCases(const std::string& model, const std::string& golden) {
       {"repeats have the same bits", RepeatsHaveTheSameBits},
       {"bad input is an error", BadInputIsAnErrorAndTheModelStaysUsable},
       {"large scores stay finite", LargeScoresStayFinite},
-      {"another thread times a query", AnotherThreadTimesAQuery},
       {"memory stays flat", MemoryStaysFlat},
       {"out of memory is an error", OutOfMemoryIsAnErrorAndLeavesNothing},
       {"the first query is not slow", TheFirstQueryIsNotSlow}};

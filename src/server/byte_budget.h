@@ -48,6 +48,11 @@ class HeldBytes {
 
   // False, and nothing changes, if the budget has not so many.
   bool Resize(size_t bytes);
+  // Gives back what is beyond `bytes`, unless all of it is small and not worth a lock. Requires
+  // bytes <= bytes().
+  void Shrink(size_t bytes) {
+    if (bytes_ > ByteBudget::kSmallBytes) Resize(bytes);
+  }
   size_t bytes() const { return bytes_; }
 
  private:

@@ -56,6 +56,17 @@ TEST(ByteBudget, ASmallRequestThatIsAloneIsTaken) {
   EXPECT_TRUE(budget.Change(100, 200));
 }
 
+TEST(HeldBytes, ShrinksOnlyWhatIsLarge) {
+  ByteBudget budget(8 * kMega);
+  HeldBytes held(budget);
+  ASSERT_TRUE(held.Resize(kMega));
+  held.Shrink(kSmall);
+  EXPECT_EQ(budget.held(), kSmall);
+  held.Shrink(1);
+  EXPECT_EQ(budget.held(), kSmall);
+  EXPECT_EQ(held.bytes(), kSmall);
+}
+
 TEST(HeldBytes, GivesBackWhatItHolds) {
   ByteBudget budget(8 * kMega);
   {

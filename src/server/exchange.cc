@@ -105,7 +105,7 @@ Pending Submit(Exchange& exchange, const ServedModel& model, const TextInput& in
   // The texts are token ids now.
   const size_t answer_bytes = exchange.held.bytes() - exchange.body.size();
   exchange.body = std::string();
-  exchange.held.Resize(answer_bytes);
+  exchange.held.Shrink(answer_bytes);
   return pending;
 }
 

@@ -137,6 +137,7 @@ Task<bool> Session<Stream>::ReadRequest() {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(service_.options.max_header_bytes));
   parser_->body_limit(service_.options.max_body_bytes);
+  parser_->eager(true);
   early_.reset();
   head_checked_ = false;
   whole_ = false;
@@ -154,11 +155,7 @@ Task<bool> Session<Stream>::ReadRequest() {
         FaultFrom(fault);
         co_return true;
       }
-      if (parser_->is_header_done() && !head_checked_) {
-        HeadArrived();
-        parser_->eager(true);
-        if (!parser_->is_done() && buffer_.size() > 0) continue;  // with the body
-      }
+      if (parser_->is_header_done() && !head_checked_) HeadArrived();
       HoldBody(parser_->get().body().size());  // of unknown length, it grows as it comes
       whole_ = parser_->is_done();
       if (whole_ || early_.has_value()) co_return true;
@@ -226,8 +223,8 @@ void Session<Stream>::HeadArrived() {
     FaultFrom(http::make_error_code(http::error::body_limit));
   }
   HoldBody(static_cast<size_t>(length.value_or(0)));
-  if (!early_.has_value() && length.value_or(0) > 0) {
-    parser_->get().body().reserve(static_cast<size_t>(*length) + kBodyPadding);
+  if (!early_.has_value() && length.value_or(0) > ByteBudget::kSmallBytes) {
+    parser_->get().body().reserve(static_cast<size_t>(*length) + kBodyPadding);  // not copied later
   }
 }
 
@@ -275,7 +272,7 @@ Task<bool> Session<Stream>::Answer() {
   if (service_.options.access_log) LogAccess(exchange, response, took);
   std::string head = AnswerHead(exchange, response, keep);
   if (exchange.method == "HEAD") response.body = std::string();
-  exchange.held.Resize(std::min(exchange.held.bytes(), response.body.size()));
+  if (response.body.size() < exchange.held.bytes()) exchange.held.Shrink(response.body.size());
   connection_->Enter(Phase::kWriting, service_.options.idle_timeout);
   const bool sent = co_await Write(std::move(head), std::move(response.body));
   exchange.held.Resize(0);
