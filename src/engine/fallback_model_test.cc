@@ -139,7 +139,7 @@ TEST(FallbackModel, SubmittedRequestsAreAnsweredByTheStandby) {
   const std::unique_ptr<FallbackModel> model = f.Make();
   f.device->failure = kLost;
   std::mutex device;
-  Submissions submissions(*model, device, {}, 0);
+  Submissions submissions(*model, device, {}, {});
   for (int i = 0; i < 3; ++i) {
     Embeddings rows;
     rows.dimensions = 2;
