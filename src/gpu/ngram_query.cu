@@ -41,22 +41,33 @@ __device__ inline QueryShared DivideShared(const NgramPlan& plan, uint32_t token
           reinterpret_cast<RowPlace*>(memory + sums + tokens * kQueryColumns * 4)};
 }
 
-// Where the rows of every token in the tables first .. first + tables are.
-__device__ inline void FindRows(const NgramModelView& model, const NgramRequest& request,
-                                uint32_t first, uint32_t tables, uint32_t rows, RowPlace* places) {
-  const uint32_t row_bytes = model.plan.width * (model.fp8 ? 1 : 2);
-  for (uint32_t i = threadIdx.x; i < rows * tables; i += kQueryThreads) {
-    const uint32_t t = i / tables;
-    RowPlace place = {nullptr, nullptr};
-    if (t < request.tokens) {
-      const NgramTableEntry& entry = model.entries[first + i % tables];
-      const uint32_t id = TableRow(model.plan, entry, LoadWindow(model, request, t));
-      place.row = entry.rows + size_t{id} * row_bytes;
-      place.scale = entry.scales != nullptr ? entry.scales + id : &entry.scale;
+// Finds where the rows of every token in the tables first .. first + tables are.
+struct RowFinder {
+  NgramStops stops;
+  NgramTableEntry entry;  // for the thread's first row
+
+  // What does not depend on the kernel before.
+  __device__ RowFinder(const NgramModelView& model, uint32_t first, uint32_t tables)
+      : stops(LoadStops(model)), entry(model.entries[first + threadIdx.x % max(tables, 1u)]) {}
+
+  __device__ void Find(const NgramModelView& model, const NgramRequest& request, uint32_t first,
+                       uint32_t tables, uint32_t rows, RowPlace* places) {
+    const uint32_t row_bytes = model.plan.width * (model.fp8 ? 1 : 2);
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < rows * tables; i += kQueryThreads) {
+      const uint32_t t = i / tables;
+      const NgramTableEntry& in_memory = model.entries[first + i % tables];
+      if (i != threadIdx.x) entry = in_memory;
+      RowPlace place = {nullptr, nullptr};
+      if (t < request.tokens) {
+        const uint32_t id = TableRow(model.plan, entry, LoadWindow(model, request, stops, t));
+        place.row = entry.rows + size_t{id} * row_bytes;
+        place.scale = entry.scales != nullptr ? entry.scales + id : &in_memory.scale;
+      }
+      places[i] = place;
     }
-    places[i] = place;
   }
-}
+};
 
 // A warp takes a row at a time; the rows of a token lie side by side.
 __device__ inline void GatherBf16(const NgramPlan& plan, const QueryShared& shared, uint32_t tables,
@@ -194,11 +205,12 @@ __global__ void __launch_bounds__(kQueryThreads, 1)
                  size_t{column_tile} * weights.stride + part * plan.width + lane;
   weights.loads = (plan.PartBegin(2 * block + half + 1) - part) * plan.width / 32;
   weights.Start();
+  RowFinder finder(model, first_table, tables);
   ArriveCluster();
   LetNextStart();
   WaitForPrevious();
 
-  FindRows(model, request, first_table, tables, kRows, shared.places);
+  finder.Find(model, request, first_table, tables, kRows, shared.places);
   // The word rows' pairs of columns that the warps of part 2 finish.
   const bool finishes = block == 1 && half == 0;
   uint32_t word[kRowTiles][2][kColumnTiles] = {};

@@ -1,10 +1,14 @@
 // Some tens or hundreds of tokens in one launch: too many for the query kernel, too few tiles for
 // the batch kernel. The sum over k is split: the four blocks of a cluster (of eight: of each of two
-// token tiles) have a part each of the same tile of rows times projections. A block hashes the
-// tokens of its tile for the tables of its part and gathers their rows, stage by stage, straight
-// into the operand of wgmma, while bulk copies bring the projections. Then each block sends to the
-// others the sums of their quarters of the columns, adds those that it gets in the order of the
-// parts, and stores its quarter.
+// token tiles) have a part each of the same tile of rows times projections.
+//
+// One warp brings the projections, by bulk copies, in stages of 64 columns of k. The other warps
+// hash the tokens of the tile for the tables of the part; then three warps gather their rows, stage
+// by stage, by asynchronous copies; E4M3 rows are decoded by two warpgroups of their own, in turn.
+// One or two warpgroups multiply. Then each sends to the other blocks the sums of their shares of
+// the columns, adds those that it gets in the order of the parts, and stores its share.
+#include <algorithm>
+
 #include "gpu/kernel_tools.cuh"
 #include "gpu/launch.cuh"
 #include "gpu/ngram_tools.cuh"
@@ -14,40 +18,92 @@ namespace {
 
 constexpr uint32_t kPartTables{kNgramMostTables / kNgramParts};  // the most of a part
 
-// kRowGroups warpgroups multiply 64 x kColumns each; one gathers. kTokenTiles: in a cluster.
-//   kRoom: what the block receives has a place of its own, not that of the slots.
-template <uint32_t kRowGroups, uint32_t kTileWidth, uint32_t kTokenTiles, uint32_t kRing,
-          bool kRoom>
+// Warpgroups: in the first three warps gather and the fourth brings the projections; the next two
+// decode if rows are E4M3; the others multiply.
+constexpr uint32_t kGatherThreads{96};
+constexpr uint32_t kDecoders{2};
+
+// kRowGroups warpgroups multiply 64 x kTileWidth each.
+// kTokenTiles: in a cluster.
+//   kWeightRing, kOperandRing, kCodeRing: stages of projections, of bf16 rows, and of E4M3 rows
+//   that
+//     shared memory holds.
+//   kStages: that are multiplied at a time.
+//   kRoom: what the block receives has a place of its own, not that of the rows.
+template <uint32_t kRowGroups, uint32_t kTileWidth, uint32_t kTokenTiles, uint32_t kWeightRing,
+          uint32_t kOperandRing, uint32_t kCodeRing, uint32_t kStages, bool kRoom>
 struct SplitShape {
+  static constexpr bool kFp8{kCodeRing > 0};
   static constexpr uint32_t kGroups{kRowGroups};
   static constexpr uint32_t kRows{64 * kRowGroups};
   static constexpr uint32_t kColumns{kTileWidth};
-  static constexpr uint32_t kQuarter{kColumns / kNgramParts};
   static constexpr uint32_t kTiles{kTokenTiles};
   static constexpr uint32_t kCluster{kNgramParts * kTokenTiles};
-  static constexpr uint32_t kThreads{(1 + kRowGroups) * kWarpgroup};
-  static constexpr uint32_t kPairs{(kRows * kQuarter / 2 + kThreads - 1) / kThreads};  // a thread
+  static constexpr uint32_t kStagesAtOnce{kStages};
+  static constexpr uint32_t kFirstMultiplier{(kFp8 ? 1 + kDecoders : 1) * kWarpgroup};  // thread
+  static constexpr uint32_t kThreads{kFirstMultiplier + kRowGroups * kWarpgroup};
+  static constexpr uint32_t kHashThreads{kThreads - 32};
+  // Threads that hash the same token, for a table each or for two.
+  static constexpr uint32_t kTeam{std::min(kHashThreads / kRows, kPartTables)};
+  static constexpr uint32_t kRounds{(kPartTables + kTeam - 1) / kTeam};
+  // With so many threads those that multiply need registers of the others, and a product of all
+  // columns is made in two.
+  static constexpr bool kMoveRegisters{kThreads > 384 && kColumns > 104};
+  static constexpr uint32_t kProducts{kMoveRegisters ? 2 : 1};
 
-  static constexpr uint32_t kSlots{kRing};
-  static constexpr uint32_t kRowBytes{kRows * kPanel * 2};
+  // Columns in tiles of eight; a part finishes the tiles ShareBegin(part) .. ShareBegin(part + 1).
+  static constexpr uint32_t kColumnTiles{kColumns / 8};
+  __host__ __device__ static constexpr uint32_t ShareBegin(uint32_t part) {
+    return part * kColumnTiles / kNgramParts;
+  }
+  static constexpr uint32_t kMostShare{(kColumnTiles + kNgramParts - 1) / kNgramParts};
+
+  // Shared memory. A row of a stage is 64 values.
+  static constexpr uint32_t kWeightSlots{kWeightRing};
   static constexpr uint32_t kWeightBytes{kColumns * kPanel * 2};
-  static constexpr uint32_t kSlotBytes{kRowBytes + kWeightBytes};
-  // The block's sums take the place of the slots, quarter by quarter; those that it gets, too.
-  static constexpr uint32_t kQuarterBytes{kRows * kQuarter * 4};
+  static constexpr uint32_t kOperandSlots{kOperandRing};
+  static constexpr uint32_t kOperandBytes{kRows * kPanel * 2};
+  static constexpr uint32_t kCodeSlots{kCodeRing};
+  static constexpr uint32_t kCodeBytes{kRows * kPanel};
+  // Stages whose projections or rows have come may be as many as the longer ring holds.
+  static constexpr uint32_t kFullSlots{kWeightRing > kOperandRing ? kWeightRing : kOperandRing};
+  // Sums of a column tile from another part: 16 bytes of each thread that multiplies.
+  static constexpr uint32_t kTileBytes{kGroups * kWarpgroup * 16};
+  static constexpr uint32_t kRoomBytes{(kNgramParts - 1) * kMostShare * kTileBytes};
   static constexpr bool kOwnRoom{kRoom};
-  static constexpr uint32_t kReceived{kRoom ? kSlots * kSlotBytes : kNgramParts * kQuarterBytes};
-  static constexpr uint32_t kWords{kSlots * kSlotBytes + (kRoom ? kNgramParts * kQuarterBytes : 0)};
-  static constexpr uint32_t kPlaces{kWords + kRows * 8};  // of rows, kPartTables a token
+  static constexpr uint32_t kOperands{kWeightSlots * kWeightBytes};
+  static constexpr uint32_t kCodes{kOperands + kOperandSlots * kOperandBytes};
+  static constexpr uint32_t kCodesEnd{kCodes + kCodeSlots * kCodeBytes};
+  static constexpr uint32_t kReceived{kRoom ? kCodesEnd : kOperands};
+  static constexpr uint32_t kPlaces{kRoom ? kCodesEnd + kRoomBytes : kCodesEnd};
   static constexpr uint32_t kScales{kPlaces + kRows * kPartTables * 8};
-  static constexpr uint32_t kFull{kScales + kRows * kPartTables * 4};
-  static constexpr uint32_t kEmpty{kFull + 8 * kSlots};
-  static constexpr uint32_t kSumsFull{kEmpty + 8 * kSlots};
+  static constexpr uint32_t kFull{kScales + (kFp8 ? kRows * kPartTables * 4 : 0)};
+  static constexpr uint32_t kWeightsEmpty{kFull + 8 * kFullSlots};
+  static constexpr uint32_t kOperandsEmpty{kWeightsEmpty + 8 * kWeightSlots};
+  static constexpr uint32_t kCodesFull{kOperandsEmpty + 8 * kOperandSlots};
+  static constexpr uint32_t kCodesEmpty{kCodesFull + 8 * kCodeSlots};
+  static constexpr uint32_t kScalesFull{kCodesEmpty + 8 * kCodeSlots};
+  static constexpr uint32_t kSumsFull{kScalesFull + 8};
   static constexpr uint32_t kBytes{kSumsFull + 8};
-  static_assert(kBytes <= 227 * 1024 && kReceived + kNgramParts * kQuarterBytes <= kWords);
+  static_assert(kBytes <= 227 * 1024 && kReceived + kRoomBytes <= kPlaces);
+  static_assert(kWeightBytes % 1024 == 0 && kOperandBytes % 1024 == 0);
 };
-using SmallSplit = SplitShape<1, 104, 1, 8, true>;
-using MiddleSplit = SplitShape<2, 104, 1, 7, false>;
-using LargeSplit = SplitShape<2, kSplitColumns, 2, 5, false>;
+// A thread's sums.
+template <typename Shape>
+using SplitSums = float[Shape::kProducts][Shape::kColumns / 2 / Shape::kProducts];
+template <typename Shape>
+__device__ inline float4 SumsOf(const SplitSums<Shape>& sums, uint32_t column_tile) {
+  constexpr uint32_t kTiles{Shape::kColumnTiles / Shape::kProducts};
+  const auto* v = &sums[column_tile / kTiles][column_tile % kTiles * 4];
+  return make_float4(v[0], v[1], v[2], v[3]);
+}
+
+using SmallSplit = SplitShape<1, 104, 1, 8, 12, 0, 2, true>;
+using MiddleSplit = SplitShape<1, kSplitColumns, 2, 4, 8, 0, 1, true>;
+using LargeSplit = SplitShape<2, kSplitColumns, 2, 4, 6, 0, 1, false>;
+using SmallSplitE4m3 = SplitShape<1, 104, 1, 8, 5, 12, 2, true>;
+using MiddleSplitE4m3 = SplitShape<1, kSplitColumns, 2, 4, 4, 8, 1, true>;
+using LargeSplitE4m3 = SplitShape<2, kSplitColumns, 2, 4, 3, 8, 1, false>;
 
 struct SplitArguments {
   NgramModelView model;
@@ -62,8 +118,9 @@ struct SplitPlace {
   uint32_t row0;    // first token
   uint32_t rows;    // tokens there are
   uint32_t column;  // first column
-  uint32_t table;   // first table, and after the last
-  uint32_t end;
+  uint32_t table;   // first table
+  uint32_t tables;
+  uint32_t stages;
 };
 template <typename Shape>
 __device__ inline SplitPlace PlaceOf(const SplitArguments& a) {
@@ -75,10 +132,41 @@ __device__ inline SplitPlace PlaceOf(const SplitArguments& a) {
   place.rows = place.row0 < a.request.tokens ? min(Shape::kRows, a.request.tokens - place.row0) : 0;
   place.column = blockIdx.x / Shape::kCluster * Shape::kColumns;
   place.table = a.model.plan.PartBegin(place.part);
-  place.end = a.model.plan.PartBegin(place.part + 1);
+  place.tables = a.model.plan.PartBegin(place.part + 1) - place.table;
+  place.stages = place.tables * (a.model.plan.width / kPanel);
   return place;
 }
 
+// --- Barriers ------------------------------------------------------------------------------------
+// By one thread; the others use them after the cluster's first barrier.
+template <typename Shape>
+__device__ inline void InitBarriers(const SplitPlace& place, uint32_t shared) {
+  // A stage is full by its projections and by all threads that gather, or warps that decode, its
+  // rows.
+  constexpr uint32_t kBringers{Shape::kFp8 ? kWarpgroup / 32 : kGatherThreads};
+  for (uint32_t i = 0; i < Shape::kFullSlots; ++i) {
+    InitBarrier(shared + Shape::kFull + 8 * i, 1 + kBringers);
+  }
+  for (uint32_t i = 0; i < Shape::kWeightSlots; ++i) {
+    InitBarrier(shared + Shape::kWeightsEmpty + 8 * i, Shape::kGroups * Shape::kTiles);
+  }
+  for (uint32_t i = 0; i < Shape::kOperandSlots; ++i) {
+    InitBarrier(shared + Shape::kOperandsEmpty + 8 * i, Shape::kGroups);
+  }
+  if constexpr (Shape::kFp8) {
+    for (uint32_t i = 0; i < Shape::kCodeSlots; ++i) {
+      InitBarrier(shared + Shape::kCodesFull + 8 * i, kGatherThreads);
+      InitBarrier(shared + Shape::kCodesEmpty + 8 * i, kWarpgroup / 32);
+    }
+  }
+  InitBarrier(shared + Shape::kScalesFull, Shape::kHashThreads);
+  InitBarrier(shared + Shape::kSumsFull, 1);
+  PublishBarriers();
+  const uint32_t share = Shape::ShareBegin(place.part + 1) - Shape::ShareBegin(place.part);
+  ArriveExpecting(shared + Shape::kSumsFull, (kNgramParts - 1) * share * Shape::kTileBytes);
+}
+
+// --- Projections ---------------------------------------------------------------------------------
 // The block's share of a stage's projections, to the blocks that need them.
 template <typename Shape>
 __device__ inline void CopyWeights(const SplitArguments& a, const SplitPlace& place, uint32_t stage,
@@ -88,7 +176,7 @@ __device__ inline void CopyWeights(const SplitArguments& a, const SplitPlace& pl
   const size_t row = panel * plan.PanelColumns() + place.column;
   ArriveExpecting(full, Shape::kWeightBytes);
   constexpr uint32_t kBytes{Shape::kWeightBytes / Shape::kTiles};
-  const uint32_t to = slot + Shape::kRowBytes + place.tile * kBytes;
+  const uint32_t to = slot + place.tile * kBytes;
   const uint16_t* from = a.model.panels + row * kPanel + place.tile * (kBytes / 2);
   if constexpr (Shape::kTiles == 1) {
     CopyBulk(to, from, kBytes, full);
@@ -102,323 +190,396 @@ __device__ inline void CopyWeights(const SplitArguments& a, const SplitPlace& pl
   }
 }
 
-// Where the rows of the block's tokens and tables are; of E4M3 also their scales, which the caller
-// may use once all threads have stored theirs.
+// The stages first .. last, as slots become free. One thread.
+template <typename Shape>
+__device__ inline void BringWeights(const SplitArguments& a, const SplitPlace& place,
+                                    uint32_t shared, uint32_t first, uint32_t last) {
+  auto ring = Ring<Shape::kWeightSlots>::At(first);
+  auto full = Ring<Shape::kFullSlots>::At(first);
+#pragma unroll 1
+  for (uint32_t s = first; s < last; ++s) {
+    if (s >= Shape::kWeightSlots) {
+      WaitBarrier(shared + Shape::kWeightsEmpty + 8 * ring.slot, ring.phase ^ 1);
+    }
+    CopyWeights<Shape>(a, place, s, shared + ring.slot * Shape::kWeightBytes,
+                       shared + Shape::kFull + 8 * full.slot);
+    ring.Next();
+    full.Next();
+  }
+}
+
+// --- Rows ----------------------------------------------------------------------------------------
+// Finds where the rows of the block's tokens and tables are; scales of E4M3 rows come to shared
+// memory by asynchronous copies.
 template <typename Shape>
 struct RowFinder {
-  static constexpr uint32_t kRounds{(Shape::kRows * kPartTables + Shape::kThreads - 1) /
-                                    Shape::kThreads};
-  float scale[kRounds];
+  uint32_t row;     // of the tile
+  uint32_t member;  // of the row's team: for the tables member, member + kTeam ..
+  NgramStops stops;
+  NgramTableEntry entry[Shape::kRounds];
 
-  __device__ void Find(const SplitArguments& a, const SplitPlace& place, std::byte* memory) {
-    const uint32_t tables = place.end - place.table;
-    const uint32_t row_bytes = a.model.plan.width * (a.model.fp8 ? 1 : 2);
-    auto** places = reinterpret_cast<const std::byte**>(memory + Shape::kPlaces);
+  // What does not depend on the kernel before.
+  __device__ RowFinder(const SplitArguments& a, const SplitPlace& place)
+      : stops(LoadStops(a.model)) {
+    const uint32_t thread = threadIdx.x - (threadIdx.x >= kWarpgroup ? 32 : 0);
+    row = thread / Shape::kTeam;
+    member = thread % Shape::kTeam;
 #pragma unroll
-    for (uint32_t j = 0; j < kRounds; ++j) {
-      const uint32_t i = threadIdx.x + j * Shape::kThreads;
-      if (i >= place.rows * tables) break;
-      const uint32_t t = place.row0 + i / tables;
-      const NgramTableEntry entry = a.model.entries[place.table + i % tables];
-      const uint32_t id = TableRow(a.model.plan, entry, LoadWindow(a.model, a.request, t));
-      places[i] = entry.rows + size_t{id} * row_bytes;
-      scale[j] = 1.0f;
-      if (a.model.fp8) scale[j] = entry.scales != nullptr ? __ldg(entry.scales + id) : entry.scale;
+    for (uint32_t j = 0; j < Shape::kRounds; ++j) {
+      const uint32_t table = member + j * Shape::kTeam;
+      if (row < place.rows && table < place.tables) {
+        entry[j] = a.model.entries[place.table + table];
+      }
     }
   }
-  __device__ void StoreScales(const SplitPlace& place, std::byte* memory) {
-    auto* scales = reinterpret_cast<float*>(memory + Shape::kScales);
+  __device__ void Find(const SplitArguments& a, const SplitPlace& place, uint32_t shared,
+                       std::byte* memory) const {
+    if (row >= place.rows) return;
+    const uint32_t t = place.row0 + row;
+    const NgramWindow window = LoadWindow(a.model, a.request, stops, t);
+    auto** places = reinterpret_cast<const std::byte**>(memory + Shape::kPlaces);
 #pragma unroll
-    for (uint32_t j = 0; j < kRounds; ++j) {
-      const uint32_t i = threadIdx.x + j * Shape::kThreads;
-      if (i < place.rows * (place.end - place.table)) scales[i] = scale[j];
+    for (uint32_t j = 0; j < Shape::kRounds; ++j) {
+      const uint32_t table = member + j * Shape::kTeam;
+      if (table >= place.tables) break;
+      const uint32_t id = TableRow(a.model.plan, entry[j], window);
+      const uint32_t i = row * place.tables + table;
+      places[i] = RowOf(a.model, a.request, entry[j], id, t, place.table + table);
+      if constexpr (Shape::kFp8) {
+        const uint32_t to = shared + Shape::kScales + 4 * i;
+        if (entry[j].scales != nullptr) {
+          CopyAsync4(to, entry[j].scales + id);
+        } else {
+          StoreShared(to, __float_as_uint(entry[j].scale));
+        }
+      }
     }
   }
 };
 
-// Brings the projections of the first stages, which do not depend on the kernel before. One thread.
+// Three warps gather: 16 bytes a thread, the threads of a row side by side. E4M3 rows go to the
+// warps that decode, bf16 rows to those that multiply.
 template <typename Shape>
-__device__ inline void StartWeights(const SplitArguments& a, const SplitPlace& place,
-                                    uint32_t shared, uint32_t stages) {
-  for (uint32_t s = 0; s < min(stages, Shape::kSlots); ++s) {
-    CopyWeights<Shape>(a, place, s, shared + s * Shape::kSlotBytes, shared + Shape::kFull + 8 * s);
-  }
-}
-
-// Before a stage's rows are written: its slot is free. One thread brings the projections.
-template <typename Shape>
-__device__ inline void TakeSlot(const SplitArguments& a, const SplitPlace& place, uint32_t shared,
-                                uint32_t stage, const Ring<Shape::kSlots>& ring) {
-  if (stage < Shape::kSlots) return;
-  WaitBarrier(shared + Shape::kEmpty + 8 * ring.slot, ring.phase ^ 1);
-  if (threadIdx.x == 0) {
-    CopyWeights<Shape>(a, place, stage, shared + ring.slot * Shape::kSlotBytes,
-                       shared + Shape::kFull + 8 * ring.slot);
-  }
-}
-
-// A warpgroup gathers bf16 rows: eight threads take 64 values of a row, 16 bytes each.
-template <typename Shape>
-__device__ inline void GatherBf16(const SplitArguments& a, const SplitPlace& place, uint32_t shared,
-                                  const std::byte* memory, uint32_t stages) {
-  constexpr uint32_t kAtOnce{kWarpgroup / 8};
-  const uint32_t tables = place.end - place.table, panels = a.model.plan.width / kPanel;
-  const uint32_t first = threadIdx.x / 8, chunk = threadIdx.x % 8;
+__device__ inline void GatherRows(const SplitArguments& a, const SplitPlace& place, uint32_t shared,
+                                  const std::byte* memory) {
+  constexpr uint32_t kStageBytes{kPanel * (Shape::kFp8 ? 1 : 2)};  // of a row
+  constexpr uint32_t kChunks{kStageBytes / 16}, kAtOnce{kGatherThreads / kChunks};
+  constexpr uint32_t kRounds{(Shape::kRows + kAtOnce - 1) / kAtOnce};
+  constexpr uint32_t kSlots{Shape::kFp8 ? Shape::kCodeSlots : Shape::kOperandSlots};
+  constexpr uint32_t kSlotBytes{Shape::kFp8 ? Shape::kCodeBytes : Shape::kOperandBytes};
+  constexpr uint32_t kFull{Shape::kFp8 ? Shape::kCodesFull : Shape::kFull};
+  constexpr uint32_t kEmpty{Shape::kFp8 ? Shape::kCodesEmpty : Shape::kOperandsEmpty};
+  const uint32_t panels = a.model.plan.width / kPanel;
+  const uint32_t first = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;
   const auto* const* places = reinterpret_cast<const std::byte* const*>(memory + Shape::kPlaces);
-  const uint32_t to = first * kPanel * 2 + (chunk ^ first % 8) * 16;
-  Ring<Shape::kSlots> ring;
-  uint32_t table = 0, panel = 0;
+  const uint32_t slots = shared + (Shape::kFp8 ? Shape::kCodes : Shape::kOperands);
+  Ring<kSlots> ring;
+  Ring<Shape::kFp8 ? kSlots : Shape::kFullSlots> full;
+  uint32_t stage = 0;
 #pragma unroll 1
-  for (uint32_t s = 0; s < stages; ++s) {
-    TakeSlot<Shape>(a, place, shared, s, ring);
-    const uint32_t slot = shared + ring.slot * Shape::kSlotBytes + to;
+  for (uint32_t table = 0; table < place.tables; ++table) {
+    const std::byte* from[kRounds];
 #pragma unroll
-    for (uint32_t j = 0; j < Shape::kRows / kAtOnce; ++j) {
+    for (uint32_t j = 0; j < kRounds; ++j) {
       const uint32_t row = first + j * kAtOnce;
-      if (row >= place.rows) break;
-      CopyAsync(slot + j * kAtOnce * kPanel * 2,
-                places[row * tables + table] + panel * kPanel * 2 + chunk * 16);
+      from[j] = nullptr;
+      if (row < place.rows) from[j] = places[row * place.tables + table] + chunk * 16;
     }
-    ArriveAfterCopies(shared + Shape::kFull + 8 * ring.slot);
-    if (++panel == panels) panel = 0, ++table;
-    ring.Next();
-  }
-}
-
-// The same of E4M3 rows, for warpgroup `group` of the block: four threads take 64 values of a row,
-// 16 bytes each, some stages ahead. The warpgroups take the stages that the free slots hold in
-// turn; the first one then those after.
-template <typename Shape>
-__device__ inline void GatherE4m3(const SplitArguments& a, const SplitPlace& place, uint32_t shared,
-                                  RowFinder<Shape>& finder, std::byte* memory, uint32_t stages,
-                                  uint32_t group) {
-  constexpr uint32_t kAtOnce{kWarpgroup / 4}, kLoads{Shape::kRows / kAtOnce}, kAhead{8 / kLoads};
-  constexpr uint32_t kTeams{1 + Shape::kGroups};
-  const uint32_t tables = place.end - place.table, panels = a.model.plan.width / kPanel;
-  const uint32_t first = threadIdx.x % kWarpgroup / 4, chunk = threadIdx.x % 4;
-  const auto* const* places = reinterpret_cast<const std::byte* const*>(memory + Shape::kPlaces);
-  const auto* scales = reinterpret_cast<const float*>(memory + Shape::kScales);
-  const uint32_t to = first * kPanel * 2, low = (2 * chunk ^ first % 8) * 16;
-  const uint32_t free = min(stages, Shape::kSlots);
-  const uint32_t shares = free > group ? (free - group + kTeams - 1) / kTeams : 0;
-  const uint32_t count = shares + (group == 0 ? stages - free : 0);
-  const auto stage_of = [&](uint32_t i) {
-    return i < shares ? group + i * kTeams : free + i - shares;
-  };
-  uint4 codes[kAhead][kLoads];
-  const auto load = [&](uint4(&into)[kLoads], uint32_t stage) {
-#pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) {
-      const uint32_t row = first + j * kAtOnce;
-      if (row >= place.rows) break;
-      const std::byte* from = places[row * tables + stage / panels];
-      into[j] = __ldg(reinterpret_cast<const uint4*>(from + stage % panels * kPanel) + chunk);
-    }
-  };
-#pragma unroll
-  for (uint32_t i = 0; i < kAhead; ++i) {
-    if (i < count) load(codes[i], stage_of(i));
-  }
-  finder.StoreScales(place, memory);
-  __syncthreads();
 #pragma unroll 1
-  for (uint32_t i0 = 0; i0 < count; i0 += kAhead) {
+    for (uint32_t panel = 0; panel < panels; ++panel, ++stage) {
+      if (stage >= kSlots) WaitBarrier(shared + kEmpty + 8 * ring.slot, ring.phase ^ 1);
+      const uint32_t slot = slots + ring.slot * kSlotBytes;
 #pragma unroll
-    for (uint32_t i = 0; i < kAhead; ++i) {
-      if (i0 + i >= count) break;
-      const uint32_t s = stage_of(i0 + i);
-      const Ring<Shape::kSlots> ring = Ring<Shape::kSlots>::At(s);
-      TakeSlot<Shape>(a, place, shared, s, ring);
-      const uint32_t slot = shared + ring.slot * Shape::kSlotBytes + to;
-#pragma unroll
-      for (uint32_t j = 0; j < kLoads; ++j) {
+      for (uint32_t j = 0; j < kRounds; ++j) {
         const uint32_t row = first + j * kAtOnce;
-        if (row >= place.rows) break;
-        const float scale = scales[row * tables + s / panels];
-        const uint32_t at = slot + j * kAtOnce * kPanel * 2;
-        StoreShared(at + low, DecodeE4m3(make_uint2(codes[i][j].x, codes[i][j].y), scale));
-        StoreShared(at + (low ^ 16), DecodeE4m3(make_uint2(codes[i][j].z, codes[i][j].w), scale));
+        const uint32_t column = (Shape::kFp8 ? chunk : chunk ^ row % 8) * 16;
+        if (from[j] != nullptr) {
+          CopyAsync(slot + row * kStageBytes + column, from[j] + panel * kStageBytes);
+        }
       }
-      if (i0 + i + kAhead < count) load(codes[i], stage_of(i0 + i + kAhead));
-      PublishShared();
-      Arrive(shared + Shape::kFull + 8 * ring.slot);
+      ArriveAfterCopies(shared + kFull + 8 * full.slot);
+      ring.Next();
+      full.Next();
     }
   }
 }
 
-// The warpgroups that multiply find the word rows first, and bring what is needed of them to the
-// L2.
+// Warpgroups decode E4M3 rows into operands, a stage each in turn: 16 values a thread at a time,
+// four threads a row.
 template <typename Shape>
-__device__ inline void FindWords(const SplitArguments& a, const SplitPlace& place,
-                                 const uint16_t** words) {
-  const uint32_t column = place.column + place.part * Shape::kQuarter;
-  const uint32_t row = threadIdx.x - kWarpgroup;
-  if (row >= place.rows) return;
-  words[row] = WordRow(a.model, a.request, place.row0 + row) + column;
-  if (column < a.model.plan.hidden) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(words[row]));
-  }
-}
-
-template <typename Shape>
-__device__ inline void Multiply(uint32_t shared, const SplitPlace& place, uint32_t stages,
-                                float (&sums)[Shape::kColumns / 2]) {
-  const uint32_t group = __shfl_sync(~0u, threadIdx.x / kWarpgroup - 1, 0);
-  const uint32_t peer = threadIdx.x % kWarpgroup;
-  Ring<Shape::kSlots> ring;
-  uint32_t before = 0;
+__device__ inline void DecodeRows(const SplitArguments& a, const SplitPlace& place, uint32_t shared,
+                                  const std::byte* memory) {
+  constexpr uint32_t kAtOnce{kWarpgroup / 4}, kRounds{Shape::kRows / kAtOnce};
+  const uint32_t panels = a.model.plan.width / kPanel;
+  const uint32_t decoder = __shfl_sync(~0u, threadIdx.x / kWarpgroup - 1, 0);
+  const uint32_t thread = threadIdx.x % kWarpgroup, first = thread / 4, chunk = thread % 4;
+  const auto* scales = reinterpret_cast<const float*>(memory + Shape::kScales);
+  const uint32_t low = first * kPanel * 2 + (2 * chunk ^ first % 8) * 16;
+  auto codes = Ring<Shape::kCodeSlots>::At(decoder);
+  auto operands = Ring<Shape::kOperandSlots>::At(decoder);
+  auto full = Ring<Shape::kFullSlots>::At(decoder);
+  uint32_t table = decoder / panels, panel = decoder % panels;
+  WaitBarrier(shared + Shape::kScalesFull, 0);
 #pragma unroll 1
-  for (uint32_t s = 0; s < stages; ++s) {
-    WaitBarrier(shared + Shape::kFull + 8 * ring.slot, ring.phase);
-    PublishShared();  // what cp.async has brought
-    const uint32_t slot = shared + ring.slot * Shape::kSlotBytes;
-    const uint64_t rows = Operand(slot + group * 64 * kPanel * 2);
-    const uint64_t weights = Operand(slot + Shape::kRowBytes);
-    FenceWgmma();
+  for (uint32_t s = decoder; s < place.stages; s += kDecoders) {
+    WaitBarrier(shared + Shape::kCodesFull + 8 * codes.slot, codes.phase);
+    uint4 v[kRounds];
+    float scale[kRounds];
 #pragma unroll
-    for (uint32_t step = 0; step < kPanel / kMmaDepth; ++step) {
-      WgmmaBf16(sums, rows + step * kNextDepth, weights + step * kNextDepth);
+    for (uint32_t j = 0; j < kRounds; ++j) {
+      v[j] = LoadShared128(shared + Shape::kCodes + codes.slot * Shape::kCodeBytes +
+                           (thread + j * kWarpgroup) * 16);
+      scale[j] = scales[(first + j * kAtOnce) * place.tables + table];
     }
-    CommitWgmma();
-    WaitForWgmma<1>();
-    if (s > 0 && peer < Shape::kTiles) {
-      ArriveAt(shared + Shape::kEmpty + 8 * before, place.part + peer * kNgramParts);
+    if (s >= Shape::kOperandSlots) {
+      WaitBarrier(shared + Shape::kOperandsEmpty + 8 * operands.slot, operands.phase ^ 1);
     }
-    before = ring.slot;
-    ring.Next();
+    const uint32_t operand = shared + Shape::kOperands + operands.slot * Shape::kOperandBytes + low;
+#pragma unroll
+    for (uint32_t j = 0; j < kRounds; ++j) {
+      const uint32_t to = operand + j * kAtOnce * kPanel * 2;
+      StoreShared(to, DecodeE4m3(make_uint2(v[j].x, v[j].y), scale[j]));
+      StoreShared(to ^ 16, DecodeE4m3(make_uint2(v[j].z, v[j].w), scale[j]));
+    }
+    PublishShared();
+    __syncwarp();
+    if (thread % 32 == 0) {
+      Arrive(shared + Shape::kFull + 8 * full.slot);
+      if (s + Shape::kCodeSlots < place.stages) {
+        Arrive(shared + Shape::kCodesEmpty + 8 * codes.slot);
+      }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kDecoders; ++i) {
+      codes.Next();
+      operands.Next();
+      full.Next();
+      if (++panel == panels) panel = 0, ++table;
+    }
+  }
+}
+
+// --- Products ------------------------------------------------------------------------------------
+// A thread's place among those that multiply.
+struct MultiplyPlace {
+  uint32_t thread;  // of all that multiply
+  uint32_t group;   // of 64 rows
+  uint32_t peer;    // thread of the group
+  uint32_t row;     // its first row in the tile; the second is 8 further
+};
+template <typename Shape>
+__device__ inline MultiplyPlace MultiplyPlaceOf() {
+  MultiplyPlace at;
+  at.thread = threadIdx.x - Shape::kFirstMultiplier;
+  at.group = __shfl_sync(~0u, at.thread / kWarpgroup, 0);
+  at.peer = at.thread % kWarpgroup;
+  at.row = at.group * 64 + at.peer / 32 * 16 + at.peer % 32 / 4;
+  return at;
+}
+
+template <typename Shape>
+__device__ inline void Multiply(const SplitPlace& place, const MultiplyPlace& at, uint32_t shared,
+                                SplitSums<Shape>& sums) {
+  constexpr uint32_t kAtOnce{Shape::kStagesAtOnce};
+  constexpr uint32_t kProductBytes{Shape::kWeightBytes / Shape::kProducts};
+  const uint32_t rows = shared + Shape::kOperands + at.group * 64 * kPanel * 2;
+  // The blocks that bring the block's projections need to know when a slot is free.
+  const uint32_t weights_empty =
+      InBlock(shared + Shape::kWeightsEmpty, place.part + at.peer % Shape::kTiles * kNgramParts);
+  Ring<Shape::kFullSlots> full;
+  Ring<Shape::kOperandSlots> operands, free_operands;
+  Ring<Shape::kWeightSlots> weights, free_weights;
+#pragma unroll 1
+  for (uint32_t first = 0; first < place.stages; first += kAtOnce) {
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (first + i >= place.stages) break;
+      WaitBarrier(shared + Shape::kFull + 8 * full.slot, full.phase);
+      full.Next();
+    }
+    if (!Shape::kFp8) PublishShared();  // what cp.async has brought
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      const uint32_t s = first + i;
+      if (s >= place.stages) break;
+      const uint64_t a = Operand(rows + operands.slot * Shape::kOperandBytes);
+      const uint32_t b = shared + weights.slot * Shape::kWeightBytes;
+      FenceWgmma();
+#pragma unroll
+      for (uint32_t step = 0; step < kPanel / kMmaDepth; ++step) {
+#pragma unroll
+        for (uint32_t n = 0; n < Shape::kProducts; ++n) {
+          WgmmaBf16(sums[n], a + step * kNextDepth,
+                    Operand(b + n * kProductBytes) + step * kNextDepth);
+        }
+      }
+      CommitWgmma();
+      operands.Next();
+      weights.Next();
+      WaitForWgmma<1>();  // the stage before is read: where someone waits for its slots, say so
+      if (s == 0) continue;
+      if (at.peer == 0 && s - 1 + Shape::kOperandSlots < place.stages) {
+        Arrive(shared + Shape::kOperandsEmpty + 8 * free_operands.slot);
+      }
+      if (at.peer < Shape::kTiles && s - 1 + Shape::kWeightSlots < place.stages) {
+        ArriveThere(weights_empty + 8 * free_weights.slot);
+      }
+      free_operands.Next();
+      free_weights.Next();
+    }
   }
   WaitForWgmma<0>();
 }
 
-// A thread's sums to where its columns' quarters lie.
+// --- Sums ----------------------------------------------------------------------------------------
+// The word rows of the thread's two rows from the block's share of the columns on, where the tile
+// has such rows; what is needed of them is brought to the L2.
 template <typename Shape>
-__device__ inline void StoreSums(std::byte* memory, const float (&sums)[Shape::kColumns / 2]) {
-  const uint32_t thread = threadIdx.x - kWarpgroup, lane = thread % 32;
-  const uint32_t row = thread / 32 * 16 + lane / 4;
+__device__ inline void FindWords(const SplitArguments& a, const SplitPlace& place,
+                                 const MultiplyPlace& at, const uint16_t* (&words)[2]) {
 #pragma unroll
-  for (uint32_t j = 0; j < Shape::kColumns / 8; ++j) {
-    const uint32_t column = 8 * j + lane % 4 * 2;
-    auto* quarter =
-        reinterpret_cast<float*>(memory + column / Shape::kQuarter * Shape::kQuarterBytes) +
-        column % Shape::kQuarter;
-#pragma unroll
-    for (uint32_t i = 0; i < 2; ++i) {
-      *reinterpret_cast<float2*>(quarter + (row + 8 * i) * Shape::kQuarter) =
-          make_float2(sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]);
+  for (uint32_t i = 0; i < 2; ++i) {
+    words[i] = nullptr;
+    if (at.row + 8 * i >= place.rows) continue;
+    words[i] = WordRow(a.model, a.request, place.row0 + at.row + 8 * i);
+    const uint32_t column = place.column + Shape::ShareBegin(place.part) * 8 + at.peer % 4 * 16;
+    if (column < a.model.plan.hidden) {
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(words[i] + column));
     }
   }
 }
 
-// Quarter threadIdx.x of the block's sums, to the other block that has this part.
+// Sends the sums of the other blocks' shares to them.
 template <typename Shape>
-__device__ inline void SendQuarter(const SplitPlace& place, uint32_t shared) {
-  const uint32_t quarter = threadIdx.x;
-  if (quarter == place.part) return;  // stays where it is
-  const uint32_t block = place.tile * kNgramParts + quarter;
-  asm volatile(
-      "{\n"
-      ".reg .b32 to, barrier;\n"
-      "mapa.shared::cluster.u32 to, %0, %4;\n"
-      "mapa.shared::cluster.u32 barrier, %3, %4;\n"
-      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to], [%1], %2, "
-      "[barrier];\n"
-      "}" ::"r"(shared + Shape::kReceived + place.part * Shape::kQuarterBytes),
-      "r"(shared + quarter * Shape::kQuarterBytes), "r"(Shape::kQuarterBytes),
-      "r"(shared + Shape::kSumsFull), "r"(block)
-      : "memory");
+__device__ inline void SendSums(const SplitPlace& place, const MultiplyPlace& at, uint32_t shared,
+                                const SplitSums<Shape>& sums) {
+#pragma unroll
+  for (uint32_t share = 0; share < kNgramParts; ++share) {
+    if (share == place.part) continue;
+    const uint32_t block = place.tile * kNgramParts + share;
+    const uint32_t sender = place.part - (place.part > share ? 1 : 0);  // among the other three
+    const uint32_t to = InBlock(
+        shared + Shape::kReceived + sender * Shape::kMostShare * Shape::kTileBytes + at.thread * 16,
+        block);
+    const uint32_t barrier = InBlock(shared + Shape::kSumsFull, block);
+#pragma unroll
+    for (uint32_t j = Shape::ShareBegin(share); j < Shape::ShareBegin(share + 1); ++j) {
+      StoreInBlock(to + (j - Shape::ShareBegin(share)) * Shape::kTileBytes, SumsOf<Shape>(sums, j),
+                   barrier);
+    }
+  }
 }
 
-// Adds the four parts of the block's quarter and the word rows.
+// Adds the four parts of the block's share and the word rows.
 template <typename Shape>
-__device__ inline void Finish(const SplitArguments& a, const SplitPlace& place, uint32_t shared,
-                              const std::byte* memory, const uint16_t* const* words) {
-  constexpr uint32_t kRowPairs{Shape::kQuarter / 2};
+__device__ inline void Finish(const SplitArguments& a, const SplitPlace& place,
+                              const MultiplyPlace& at, uint32_t shared,
+                              const uint16_t* const (&words)[2], const SplitSums<Shape>& sums) {
   const NgramPlan& plan = a.model.plan;
-  const uint32_t column0 = place.column + place.part * Shape::kQuarter;
-  uint32_t word[Shape::kPairs];
+  const uint32_t first = Shape::ShareBegin(place.part);
+  const auto column_of = [&](uint32_t i) {
+    return place.column + (first + i) * 8 + at.peer % 4 * 2;
+  };
+  uint32_t word[Shape::kMostShare][2];
 #pragma unroll
-  for (uint32_t i = 0; i < Shape::kPairs; ++i) {
-    const uint32_t pair = threadIdx.x + i * Shape::kThreads;
-    const uint32_t row = pair / kRowPairs, column = column0 + pair % kRowPairs * 2;
-    word[i] = 0;
-    if (row >= place.rows || column >= plan.hidden) continue;
-    word[i] = __ldg(reinterpret_cast<const uint32_t*>(words[row]) + pair % kRowPairs);
+  for (uint32_t i = 0; i < Shape::kMostShare; ++i) {
+#pragma unroll
+    for (uint32_t row = 0; row < 2; ++row) {
+      word[i][row] = 0;
+      if (words[row] == nullptr || column_of(i) >= plan.hidden) continue;
+      word[i][row] = __ldg(reinterpret_cast<const uint32_t*>(words[row] + column_of(i)));
+    }
   }
   WaitBarrier(shared + Shape::kSumsFull, 0);
 #pragma unroll
-  for (uint32_t i = 0; i < Shape::kPairs; ++i) {
-    const uint32_t pair = threadIdx.x + i * Shape::kThreads;
-    const uint32_t row = pair / kRowPairs, column = column0 + pair % kRowPairs * 2;
-    if (row >= place.rows || column >= plan.hidden) continue;
-    float2 total = make_float2(-0.0f, -0.0f);  // x + -0 is x for every x
+  for (uint32_t share = 0; share < kNgramParts; ++share) {
+    if (share != place.part) continue;
 #pragma unroll
-    for (uint32_t part = 0; part < kNgramParts; ++part) {
-      const std::byte* from =
-          memory + (part == place.part ? 0 : Shape::kReceived) + part * Shape::kQuarterBytes;
-      const float2 sum = reinterpret_cast<const float2*>(from)[pair];
-      total = make_float2(__fadd_rn(total.x, sum.x), __fadd_rn(total.y, sum.y));
+    for (uint32_t i = 0; i < Shape::ShareBegin(share + 1) - Shape::ShareBegin(share); ++i) {
+      const uint32_t j = Shape::ShareBegin(share) + i;
+      float4 total = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);  // x + -0 is x for every x
+#pragma unroll
+      for (uint32_t part = 0; part < kNgramParts; ++part) {
+        const uint32_t sender = part - (part > share ? 1 : 0);
+        const float4 v =
+            part == share
+                ? SumsOf<Shape>(sums, j)
+                : LoadShared(shared + Shape::kReceived +
+                             (sender * Shape::kMostShare + i) * Shape::kTileBytes + at.thread * 16);
+        total.x = __fadd_rn(total.x, v.x), total.y = __fadd_rn(total.y, v.y);
+        total.z = __fadd_rn(total.z, v.z), total.w = __fadd_rn(total.w, v.w);
+      }
+      const uint32_t column = column_of(i);
+      if (column >= plan.hidden) continue;
+      uint16_t* out = a.out + size_t{place.row0 + at.row} * plan.hidden + column;
+      if (words[0] != nullptr) {
+        *reinterpret_cast<uint32_t*>(out) = WithWordRow(plan, word[i][0], total.x, total.y);
+      }
+      if (words[1] != nullptr) {
+        *reinterpret_cast<uint32_t*>(out + size_t{8} * plan.hidden) =
+            WithWordRow(plan, word[i][1], total.z, total.w);
+      }
     }
-    *reinterpret_cast<uint32_t*>(a.out + size_t{place.row0 + row} * plan.hidden + column) =
-        WithWordRow(plan, word[i], total.x, total.y);
   }
 }
 
+template <typename Shape>
+__device__ inline void MultiplyAndFinish(const SplitArguments& a, const SplitPlace& place,
+                                         uint32_t shared) {
+  const MultiplyPlace at = MultiplyPlaceOf<Shape>();
+  const uint16_t* words[2];
+  FindWords<Shape>(a, place, at, words);
+  SplitSums<Shape> sums = {};
+  Multiply<Shape>(place, at, shared, sums);
+  if constexpr (!Shape::kOwnRoom) SyncCluster();  // all rows are read
+  SendSums<Shape>(place, at, shared, sums);
+  Finish<Shape>(a, place, at, shared, words, sums);
+}
+
+// A block ends only when all that others send to it has come: projections and sums that it waits
+// for, and arrivals on barriers that it waits for.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     NgramSplit(const __grid_constant__ SplitArguments a) {
   extern __shared__ __align__(1024) std::byte memory[];
-  const uint32_t shared = SharedAddress(memory);
+  uint32_t shared = SharedAddress(memory);
+  asm volatile("" : "+r"(shared));  // to be kept, not computed again and again
   const SplitPlace place = PlaceOf<Shape>(a);
-  auto** words = reinterpret_cast<const uint16_t**>(memory + Shape::kWords);
-  const uint32_t stages = (place.end - place.table) * (a.model.plan.width / kPanel);
   const uint32_t warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+  const bool brings = threadIdx.x == kGatherThreads;  // the projections
+  const uint32_t first_stages = min(place.stages, Shape::kWeightSlots);
   LetNextStart();
-  if (threadIdx.x == 0) {
-    for (uint32_t i = 0; i < Shape::kSlots; ++i) {
-      // Full: the projections, and each thread that gathers.
-      InitBarrier(shared + Shape::kFull + 8 * i, 1 + kWarpgroup);
-      InitBarrier(shared + Shape::kEmpty + 8 * i, Shape::kGroups * Shape::kTiles);
-    }
-    InitBarrier(shared + Shape::kSumsFull, 1);
-    PublishBarriers();
-    ArriveExpecting(shared + Shape::kSumsFull, (kNgramParts - 1) * Shape::kQuarterBytes);
-  }
+  if (brings) InitBarriers<Shape>(place, shared);
   __syncwarp();
   ArriveCluster();
-  if (warp == 0) {  // projections first; they may go to the other blocks too
-    WaitCluster();
-    if (threadIdx.x == 0) StartWeights<Shape>(a, place, shared, stages);
+  if (warp == kGatherThreads / 32) {
+    if (Shape::kTiles > 1) WaitCluster();  // projections go to other blocks too
+    if (brings) BringWeights<Shape>(a, place, shared, 0, first_stages);
     __syncwarp();
-  }
-  WaitForPrevious();
-  RowFinder<Shape> finder;
-  finder.Find(a, place, memory);
-  __syncwarp();
-  if (warp != 0) WaitCluster();
-  __syncthreads();
-  if (a.model.fp8) {
-    GatherE4m3<Shape>(a, place, shared, finder, memory, stages, warp / (kWarpgroup / 32));
-  } else if (threadIdx.x < kWarpgroup) {
-    GatherBf16<Shape>(a, place, shared, memory, stages);
-  }
-  __syncwarp();
-  if (threadIdx.x >= kWarpgroup) {
-    FindWords<Shape>(a, place, words);
-    __syncwarp();
-    float sums[Shape::kColumns / 2] = {};
-    Multiply<Shape>(shared, place, stages, sums);
-    SyncThreads(2, Shape::kGroups * kWarpgroup);  // the slots are read
-    StoreSums<Shape>(memory, sums);
-    PublishShared();
-  }
-  if constexpr (Shape::kOwnRoom) {
-    __syncthreads();
+    WaitForPrevious();
+    if (Shape::kTiles == 1) WaitCluster();
   } else {
-    SyncCluster();  // the others' slots are read too
+    const RowFinder<Shape> finder(a, place);
+    WaitForPrevious();
+    finder.Find(a, place, shared, memory);
+    __syncwarp();
+    WaitCluster();
+    if constexpr (Shape::kFp8) ArriveAfterCopies(shared + Shape::kScalesFull);
+    SyncThreads(1, Shape::kHashThreads);
   }
-  if (threadIdx.x < kNgramParts) SendQuarter<Shape>(place, shared);
-  Finish<Shape>(a, place, shared, memory, words);
-  SyncCluster();  // the other blocks have got what comes from here
+  if (threadIdx.x < Shape::kFirstMultiplier) {
+    if constexpr (Shape::kMoveRegisters) GiveRegisters<48>();
+    if (brings) BringWeights<Shape>(a, place, shared, first_stages, place.stages);
+    if (warp < kGatherThreads / 32) GatherRows<Shape>(a, place, shared, memory);
+    if constexpr (Shape::kFp8) {
+      if (warp >= kWarpgroup / 32) DecodeRows<Shape>(a, place, shared, memory);
+    }
+    __syncwarp();
+    if constexpr (!Shape::kOwnRoom) SyncCluster();
+  } else {
+    if constexpr (Shape::kMoveRegisters) TakeRegisters<168>();
+    MultiplyAndFinish<Shape>(a, place, shared);
+  }
 }
 
 template <typename Shape>
@@ -439,14 +600,20 @@ cudaError_t LaunchTiles(const SplitArguments& a, bool overlap, cudaStream_t stre
       stream, a);
 }
 
+template <typename Small, typename Middle, typename Large>
+cudaError_t LaunchBest(const SplitArguments& a, bool overlap, cudaStream_t stream) {
+  if (a.request.tokens <= 64) return LaunchTiles<Small>(a, overlap, stream);
+  if (a.request.tokens <= 128) return LaunchTiles<Middle>(a, overlap, stream);
+  return LaunchTiles<Large>(a, overlap, stream);
+}
+
 }  // namespace
 
 cudaError_t LaunchNgramSplit(const NgramModelView& model, const NgramRequest& request,
                              uint16_t* out, bool overlap, cudaStream_t stream) {
   const SplitArguments a = {model, request, out};
-  if (request.tokens <= 64) return LaunchTiles<SmallSplit>(a, overlap, stream);
-  if (request.tokens <= 128) return LaunchTiles<MiddleSplit>(a, overlap, stream);
-  return LaunchTiles<LargeSplit>(a, overlap, stream);
+  return model.fp8 ? LaunchBest<SmallSplitE4m3, MiddleSplitE4m3, LargeSplitE4m3>(a, overlap, stream)
+                   : LaunchBest<SmallSplit, MiddleSplit, LargeSplit>(a, overlap, stream);
 }
 
 }  // namespace sprat::gpu

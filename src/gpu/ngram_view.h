@@ -10,9 +10,11 @@
 #ifdef __CUDACC__
 #define SPRAT_BOTH __host__ __device__
 #define SPRAT_UNROLL _Pragma("unroll")
+#define SPRAT_ROLL _Pragma("unroll 1")
 #else
 #define SPRAT_BOTH
 #define SPRAT_UNROLL
+#define SPRAT_ROLL
 #endif
 
 namespace sprat::gpu {
@@ -75,8 +77,37 @@ SPRAT_BOTH inline TokenRange LoadStop(const TokenRange* stop) {
 #endif
 }
 
+// The first ranges at which the look-back stops, which a kernel loads before it has the tokens;
+// those that a model lacks are empty.
+struct NgramStops {
+  static constexpr uint32_t kFirst{2};
+  TokenRange range[kFirst];
+};
+SPRAT_BOTH inline NgramStops LoadStops(const NgramModelView& model) {
+  NgramStops stops;
+  SPRAT_UNROLL
+  for (uint32_t i = 0; i < NgramStops::kFirst; ++i) {
+    stops.range[i] = i < model.stop_ranges ? LoadStop(model.stops + i) : TokenRange{0, 0};
+  }
+  return stops;
+}
+
+SPRAT_BOTH inline bool Stops(const NgramModelView& model, const NgramStops& first, uint32_t token) {
+  const auto holds = [token](TokenRange range) {
+    return range.first <= token && token < range.last;
+  };
+  bool stops = false;
+  SPRAT_UNROLL
+  for (const TokenRange& range : first.range) stops |= holds(range);
+  SPRAT_ROLL
+  for (uint32_t i = NgramStops::kFirst; i < model.stop_ranges; ++i) {
+    stops |= holds(LoadStop(model.stops + i));
+  }
+  return stops;
+}
+
 SPRAT_BOTH inline NgramWindow LoadWindow(const NgramModelView& model, const NgramRequest& request,
-                                         uint32_t t) {
+                                         const NgramStops& stops, uint32_t t) {
   const uint32_t order = model.plan.order;
   const uint32_t at = PlaceInStream(model, request, t);
   NgramWindow window;
@@ -88,13 +119,15 @@ SPRAT_BOTH inline NgramWindow LoadWindow(const NgramModelView& model, const Ngra
   SPRAT_UNROLL
   for (uint32_t s = 1; s < kNgramMostOrder; ++s) {
     if (s >= order) break;
-    for (uint32_t i = 0; i < model.stop_ranges; ++i) {
-      const TokenRange range = LoadStop(model.stops + i);
-      stopped |= range.first <= window.token[s] && window.token[s] < range.last;
-    }
+    stopped |= Stops(model, stops, window.token[s]);
     if (stopped) window.token[s] = 0;
   }
   return window;
+}
+
+SPRAT_BOTH inline NgramWindow LoadWindow(const NgramModelView& model, const NgramRequest& request,
+                                         uint32_t t) {
+  return LoadWindow(model, request, LoadStops(model), t);
 }
 
 SPRAT_BOTH inline uint32_t TableRow(const NgramPlan& plan, const NgramTableEntry& entry,
@@ -125,5 +158,6 @@ SPRAT_BOTH inline const std::byte* RowOf(const NgramModelView& model, const Ngra
 
 #undef SPRAT_BOTH
 #undef SPRAT_UNROLL
+#undef SPRAT_ROLL
 
 #endif  // SPRAT_GPU_NGRAM_VIEW_H_
