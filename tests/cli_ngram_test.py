@@ -110,6 +110,13 @@ class Ngram(SpratTest):
                               stdin="8 6\n3\n")
             self.assertEqual([line["embeddings"] for line in lines],
                              [[[2, 8, 6, 12], [10, 4, 0, 5]], [[0, 4, 0, 4]]])
+        before = (self.folder / "rows.npy").read_bytes()
+        for arguments, message in ((("rows.npy", "-o", "rows.npy"), "rows.npy"),
+                                   (("-",), "--word-rows")):
+            _, errors = self.run_sprat("ngram", "embed", "-m", "bare", "--word-rows", *arguments,
+                                       stdin="8 6\n3\n", status=2)
+            self.assertIn(message, errors)
+        self.assertEqual((self.folder / "rows.npy").read_bytes(), before)
         _, errors = self.run_sprat("ngram", "embed", "-m", "bare", "--word-rows", "rows.npy",
                                    stdin="8 6", status=1)
         self.assertIn("rows.npy: a matrix of 3 x 4, expected 2 x 4: a word row for each token",
@@ -150,7 +157,7 @@ class Ngram(SpratTest):
             self.run_sprat("ngram", *command, "-m", "large", "--tables", "mapped", stdin="8")
         _, errors = self.run_sprat("ngram", "embed", "-m", "large", "--tables", "cached",
                                    "--cache-bytes", str(memory * 2), stdin="8", status=1)
-        self.assertRegex(errors, f"a row cache of {rows} slots takes [0-9]+ bytes with its map, "
+        self.assertRegex(errors, f"a row cache of {rows} slots takes [0-9]+ bytes with its map and the tables' scales, "
                                  "more than the [0-9]+ bytes of memory: choose a smaller one")
 
     def test_info(self):

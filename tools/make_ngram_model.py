@@ -101,30 +101,31 @@ def write_file(path: pathlib.Path, entries, sparse: bool, random: np.random.Gene
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    file = path.open("wb")  # outside: a file that cannot be opened is not ours to remove
     try:
-        write_tensors(path, text, header, entries, sparse, random)
+        with file:
+            write_tensors(file, text, header, entries, sparse, random)
     except BaseException:
         path.unlink(missing_ok=True)  # half a file looks like a whole one until it is opened
         raise
 
 
-def write_tensors(path: pathlib.Path, text: bytes, header, entries, sparse: bool, random) -> None:
+def write_tensors(file, text: bytes, header, entries, sparse: bool, random) -> None:
     end = max(place["data_offsets"][1] for place in header.values())
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        start = file.tell()
-        for name, dtype, shape in entries:
-            if name.endswith("_scale"):
-                file.write(struct.pack("<f", FP8_SCALE))
-            elif sparse and len(shape) == 2 and shape[0] > shape[1] * 64:
-                file.seek(start + header[name]["data_offsets"][1])
-            else:
-                left = int(np.prod(shape, dtype=np.int64))
-                while left > 0:
-                    values = random.standard_normal(min(left, CHUNK), dtype=np.float32)
-                    file.write(encode(values * np.float32(DEVIATION), dtype))
-                    left -= len(values)
-        file.truncate(start + end)
+    file.write(struct.pack("<Q", len(text)) + text)
+    start = file.tell()
+    for name, dtype, shape in entries:
+        if name.endswith("_scale"):
+            file.write(struct.pack("<f", FP8_SCALE))
+        elif sparse and len(shape) == 2 and shape[0] > shape[1] * 64:
+            file.seek(start + header[name]["data_offsets"][1])
+        else:
+            left = int(np.prod(shape, dtype=np.int64))
+            while left > 0:
+                values = random.standard_normal(min(left, CHUNK), dtype=np.float32)
+                file.write(encode(values * np.float32(DEVIATION), dtype))
+                left -= len(values)
+    file.truncate(start + end)
 
 
 def write_model(arguments: argparse.Namespace) -> None:

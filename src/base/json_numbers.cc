@@ -41,8 +41,8 @@ bool BeyondDouble(std::string_view number) {
     if (at == point + 1) return false;
   }
   // Too large, or too close to zero: the first digit that is not 0 stands far from 10^0.
-  int64_t power = static_cast<int64_t>(point) -
-                  static_cast<int64_t>(number.substr(0, at).find_first_not_of("0."));
+  const int64_t power = static_cast<int64_t>(point) -
+                        static_cast<int64_t>(number.substr(0, at).find_first_not_of("0."));
   if (at == number.size()) return power > 0;
   ++at;  // 'e', the only other thing that from_chars reads on behind
   const bool negative = at < number.size() && number[at] == '-';
@@ -51,8 +51,7 @@ bool BeyondDouble(std::string_view number) {
   int64_t exponent = 0;
   const std::errc read = std::from_chars(number.data() + at, end, exponent).ec;
   if (read == std::errc::result_out_of_range) return !negative;
-  power += negative ? -exponent : exponent;
-  return power > 0;
+  return negative ? power > exponent : exponent > -power;  // their sum may not fit
 }
 
 }  // namespace

@@ -20,12 +20,14 @@ TEST(WithLargeNumbersAsReals, Takes1e308ForNumbersBeyondDoubles) {
   EXPECT_EQ(WithLargeNumbersAsReals("0.0001e400"), "1e308");
   EXPECT_EQ(WithLargeNumbersAsReals("1" + std::string(400, '0') + "e-5"), "1e308");
   EXPECT_EQ(WithLargeNumbersAsReals("1e99999999999999999999"), "1e308");
+  EXPECT_EQ(WithLargeNumbersAsReals("1e9223372036854775807"), "1e308");
 }
 
 TEST(WithLargeNumbersAsReals, LeavesOtherNumbersAlone) {
   for (const char* json :
        {"1234567890123456789", "1.7976931348623157e308", "1e-999", "0.1e-99999999999999999999",
-        "0e999", "-0.0", "[1.00000000000000000000]", "[100000000000000000000e-2, 1e+30]"}) {
+        "0.00000001e-9223372036854775807", "0e999", "-0.0", "[1.00000000000000000000]",
+        "[100000000000000000000e-2, 1e+30]"}) {
     EXPECT_EQ(WithLargeNumbersAsReals(json), std::nullopt) << json;
   }
   EXPECT_EQ(WithLargeNumbersAsReals("0." + std::string(400, '0') + "1"), std::nullopt);

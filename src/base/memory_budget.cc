@@ -56,14 +56,18 @@ void Bound(uint64_t limit_bytes, uint64_t used_bytes, uint64_t cache_bytes, Swap
   budget.total_bytes = std::min(budget.total_bytes, limit_bytes + swap.total_bytes);
 }
 
-void BoundByV2(const std::filesystem::path& group, Swap swap, MemoryBudget& budget) {
-  const std::optional<uint64_t> limit = NumberIn(group / "memory.max");
-  if (!limit) return;
+// A group without a limit of memory may have one of swap.
+void BoundSwapByV2(const std::filesystem::path& group, Swap& swap) {
   if (const std::optional<uint64_t> most = NumberIn(group / "memory.swap.max")) {
     const uint64_t used = NumberIn(group / "memory.swap.current").value_or(0);
     swap.free_bytes = std::min(swap.free_bytes, Minus(*most, used));
     swap.total_bytes = std::min(swap.total_bytes, *most);
   }
+}
+
+void BoundByV2(const std::filesystem::path& group, Swap swap, MemoryBudget& budget) {
+  const std::optional<uint64_t> limit = NumberIn(group / "memory.max");
+  if (!limit) return;
   Bound(*limit, NumberIn(group / "memory.current").value_or(0),
         StatOf(group, "inactive_file") + StatOf(group, "active_file"), swap, budget);
 }
@@ -79,8 +83,10 @@ void BoundByV1(const std::filesystem::path& group, Swap swap, MemoryBudget& budg
 
 MemoryBudget MemoryBudgetOf(std::string_view meminfo, std::string_view cgroup_text,
                             const std::filesystem::path& mount) {
-  const Swap swap{.free_bytes = Kilobytes(meminfo, "SwapFree:").value_or(0),
-                  .total_bytes = Kilobytes(meminfo, "SwapTotal:").value_or(0)};
+  Swap swap{.free_bytes = Kilobytes(meminfo, "SwapFree:").value_or(0),
+            .total_bytes = Kilobytes(meminfo, "SwapTotal:").value_or(0)};
+  const Cgroups groups = CgroupsOf(cgroup_text, mount, "memory");
+  for (const std::filesystem::path& group : groups.v2) BoundSwapByV2(group, swap);
   MemoryBudget budget;
   if (const std::optional<uint64_t> available = Kilobytes(meminfo, "MemAvailable:")) {
     budget.available_bytes = *available + swap.free_bytes;
@@ -88,7 +94,6 @@ MemoryBudget MemoryBudgetOf(std::string_view meminfo, std::string_view cgroup_te
   if (const std::optional<uint64_t> total = Kilobytes(meminfo, "MemTotal:")) {
     budget.total_bytes = *total + swap.total_bytes;
   }
-  const Cgroups groups = CgroupsOf(cgroup_text, mount, "memory");
   for (const std::filesystem::path& group : groups.v2) BoundByV2(group, swap, budget);
   for (const std::filesystem::path& group : groups.v1) BoundByV1(group, swap, budget);
   return budget;

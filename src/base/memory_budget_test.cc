@@ -66,6 +66,17 @@ TEST(MemoryBudget, SwapOfAGroupIsBoundedByItsOwnLimit) {
   EXPECT_EQ(budget.total_bytes, 410 * kKb);
 }
 
+TEST(MemoryBudget, AGroupMayLimitSwapAlone) {
+  const Mount mount;
+  mount.Write("a/memory.max", "409600\n");
+  mount.Write("a/memory.current", "102400\n");
+  mount.Write("a/b/memory.max", "max\n");
+  mount.Write("a/b/memory.swap.max", "0\n");
+  const MemoryBudget budget = mount.Budget("0::/a/b\n");
+  EXPECT_EQ(budget.available_bytes, (400 - 100) * kKb);
+  EXPECT_EQ(budget.total_bytes, 400 * kKb);
+}
+
 TEST(MemoryBudget, AGroupThatIsFullLeavesNothing) {
   const Mount mount;
   mount.Write("memory.max", "4096\n");

@@ -268,6 +268,13 @@ void AddVectors(CLI::App& ngram, Work& work) {
       "  sprat ngram embed -m LongCat-Flash-Lite tokens.txt -o vectors.npy");
   command->callback([options, &work] {
     CheckFiles(*options);
+    if (!options->word_rows.empty()) {
+      RefuseInputAsOutput({options->word_rows}, options->output);
+      std::vector<std::string> inputs = options->paths;
+      if (inputs.empty()) inputs.emplace_back("-");
+      inputs.push_back(options->word_rows);
+      RefuseStandardInputTwice("--word-rows", inputs);
+    }
     options->model.ngram.word_table = options->word_rows.empty();
     work = [options] { return Embed(*options); };
   });

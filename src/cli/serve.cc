@@ -89,8 +89,9 @@ void RefuseContradictions(const Options& options) {
   for (const std::string& model : options.models) {
     Result<server::ModelSource> source = ResolveModel(model);
     if (source.ok() && !ids.insert(source.value().id).second) {
-      throw CLI::ValidationError("--model", fmt::format("two models are called '{}'; give ALIAS={}",
-                                                        source.value().id, model));
+      throw CLI::ValidationError(
+          "--model", fmt::format("two models are called '{}'; give one another name: ALIAS=MODEL",
+                                 source.value().id));
     }
   }
 }

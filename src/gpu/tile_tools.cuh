@@ -115,7 +115,8 @@ __device__ inline float2 LoadConstant(const float* from) {
   asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(pair.x), "=f"(pair.y) : "l"(from));
   return pair;
 }
-// Makes ordinary writes to shared memory visible to bulk copies; by each writing thread.
+// Makes ordinary writes to shared memory visible to bulk copies and wgmma; by each writing thread,
+// or by those that read, once a barrier has told them of the writes.
 __device__ inline void PublishShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

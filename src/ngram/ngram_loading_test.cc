@@ -161,6 +161,21 @@ TEST(NgramEmbedding, TablesOfTwoTypesAreRefused) {
   ExpectRefused(whole_numbers.Write(), {}, ErrorCode::kUnsupported, "is I64, supported are BF16");
 }
 
+// Before tables are loaded, and by Describe too.
+TEST(NgramEmbedding, TypesOfWordRowsAndProjectionsAreChecked) {
+  for (const char* name :
+       {"model.embed_tokens.weight", "model.ngram_embeddings.post_projs.1.weight"}) {
+    TinyNgram tiny;
+    tiny.dtypes[name] = DType::kI64;
+    const std::filesystem::path directory = tiny.Write();
+    const std::string message = std::string(name) + " is I64, supported are BF16, F16 and F32";
+    ExpectRefused(directory, {}, ErrorCode::kUnsupported, message.c_str());
+    const Result<NgramInfo> described = NgramEmbedding::Describe(directory);
+    ASSERT_FALSE(described.ok()) << name;
+    EXPECT_THAT(described.error().message(), HasSubstr(message));
+  }
+}
+
 TEST(NgramEmbedding, ShapesThatDoNotFitTheConfigAreNamed) {
   const auto refuse = [](const char* name, std::vector<uint64_t> shape, const char* message) {
     TinyNgram tiny;
@@ -250,7 +265,9 @@ TEST(RowLayout, MoreThanTheMemoryThereIsIsRefused) {
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(
       refused.error().message(),
-      HasSubstr("a row cache of 7 slots takes 5001 bytes with its map, more than the 5000"));
+      HasSubstr(
+          "a row cache of 7 slots takes 5001 bytes with its map and the tables' scales, more than "
+          "the 5000"));
 }
 
 }  // namespace

@@ -44,6 +44,16 @@ Result<const Tensor*> Require(const TensorFile& file, std::string& name, const S
   return tensor;
 }
 
+// Word rows, projections and scales.
+Result<void> RequireFloat(const TensorFile& file, const std::string& name, const Tensor& tensor) {
+  if (tensor.dtype == DType::kBF16 || tensor.dtype == DType::kF16 || tensor.dtype == DType::kF32) {
+    return {};
+  }
+  return Error(ErrorCode::kUnsupported,
+               fmt::format("{}: {} is {}, supported are BF16, F16 and F32", file.path().string(),
+                           name, Name(tensor.dtype)));
+}
+
 // The scales of an F8_E4M3 table; nullptr for other types of element.
 Result<const Tensor*> FindScales(const TensorFile& file, const std::string& table_name,
                                  const Tensor& table) {
@@ -51,6 +61,8 @@ Result<const Tensor*> FindScales(const TensorFile& file, const std::string& tabl
   for (const char* suffix : {"_scale", "_scale_inv"}) {
     const Tensor* scales = file.Find(table_name + suffix);
     if (scales == nullptr) continue;
+    Result<void> type = RequireFloat(file, table_name + suffix, *scales);
+    if (!type.ok()) return std::move(type.error());
     const uint64_t count = scales->elements();
     if (count == 1 || count == table.shape[0]) return scales;
     return Error(ErrorCode::kCorrupt,
@@ -84,6 +96,8 @@ Result<NgramTensors> FindNgramTensors(const TensorFile& file, const NgramConfig&
     std::string name(kWord);
     Result<const Tensor*> word = Require(file, name, {config.vocabulary, config.hidden});
     if (!word.ok()) return std::move(word.error());
+    Result<void> type = RequireFloat(file, name, *word.value());
+    if (!type.ok()) return std::move(type.error());
     found.word = word.value();
   }
   std::string newer = fmt::format(fmt::runtime(kFamilies[1].table), 0);
@@ -99,6 +113,8 @@ Result<NgramTensors> FindNgramTensors(const TensorFile& file, const NgramConfig&
     Result<const Tensor*> projection =
         Require(file, projection_name, {config.hidden, config.width()});
     if (!projection.ok()) return std::move(projection.error());
+    Result<void> type = RequireFloat(file, projection_name, *projection.value());
+    if (!type.ok()) return std::move(type.error());
     found.tables.push_back(table.value());
     found.scales.push_back(scales.value());
     found.projections.push_back(projection.value());

@@ -16,7 +16,7 @@ namespace {
 // How many rows ahead a gather fetches from memory.
 constexpr size_t kPrefetchRows{16};
 constexpr size_t kCacheLineBytes{64};
-// Rows that one thread converts between giving their pages back.
+// Rows that one thread converts at a time.
 constexpr size_t kRowsAPart{1 << 16};
 
 // Below this the scale would be a subnormal f32, which the arithmetic takes for 0: such a row
@@ -125,11 +125,10 @@ Result<void> CheckMemory(const RowLayout& layout, const MemoryBudget& memory) {
   const uint64_t there = cached ? memory.total_bytes : memory.available_bytes;
   if (layout.resident_bytes <= there) return {};
   if (cached) {
-    return Error(
-        ErrorCode::kOutOfMemory,
-        fmt::format("a row cache of {} slots takes {} bytes with its map, more than the {} "
-                    "bytes of memory: choose a smaller one",
-                    layout.cache_slots, layout.resident_bytes, there));
+    return Error(ErrorCode::kOutOfMemory,
+                 fmt::format("a row cache of {} slots takes {} bytes with its map and the tables' "
+                             "scales, more than the {} bytes of memory: choose a smaller one",
+                             layout.cache_slots, layout.resident_bytes, there));
   }
   return Error(ErrorCode::kOutOfMemory,
                fmt::format("{} tables take {} bytes of memory, and {} are available; mapped or "

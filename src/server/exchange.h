@@ -62,7 +62,7 @@ struct Pending {
 // Takes room for an answer beside the body, if the body is still there. What to say if there is
 // none.
 std::optional<ApiError> HoldAnswer(Exchange& exchange, size_t bytes);
-// The same for vectors: of each value its f32 and its text, which has at most 13 characters for
+// The same for vectors: of each value its f32 and its text, which has about 13 characters for
 // values below 1.
 std::optional<ApiError> HoldVectors(Exchange& exchange, const ServedModel& model, size_t rows,
                                     const EmbedOptions& options);

@@ -49,10 +49,14 @@ Response Tokenized(Exchange& exchange) {
   for (const std::string_view text : request.texts) {
     Result<Tokens> tokens = model.engine.Tokenize(text, request.options, 0);
     if (!tokens.ok()) return ErrorResponse(ApiStyle::kTei, FromError(tokens.error()));
+    constexpr size_t kTokenBytes{112};  // its string and id, and about 75 of JSON
+    std::optional<ApiError> none_left =
+        HoldAnswer(exchange, body.size() + tokens.value().ids.size() * kTokenBytes);
+    if (none_left.has_value()) return ErrorResponse(ApiStyle::kTei, *none_left);
     if (body.size() > 1) body += ',';
     AppendTokens(tokens.value(), model.prefix_tokens, model.suffix_tokens,
                  request.add_special_tokens, body);
-    const std::optional<ApiError> none_left = HoldAnswer(exchange, body.size());
+    none_left = HoldAnswer(exchange, body.size());
     if (none_left.has_value()) return ErrorResponse(ApiStyle::kTei, *none_left);
   }
   body += ']';

@@ -272,6 +272,7 @@ Task<bool> Session<Stream>::Answer() {
   if (service_.options.access_log) LogAccess(exchange, response, took);
   std::string head = AnswerHead(exchange, response, keep);
   if (exchange.method == "HEAD") response.body = std::string();
+  exchange.body = std::string();  // its bytes are given back next
   if (response.body.size() < exchange.held.bytes()) exchange.held.Shrink(response.body.size());
   connection_->Enter(Phase::kWriting, service_.options.idle_timeout);
   const bool sent = co_await Write(std::move(head), std::move(response.body));
