@@ -4,7 +4,7 @@
     make_ngram_model.py OUT                                     a toy: V 1000, H 96, four tables
     make_ngram_model.py OUT --preset flash-lite-table           one table of the real 10,223,617 rows
     make_ngram_model.py OUT --preset flash-lite --ratio 8       Flash-Lite's shape, smaller tables
-    make_ngram_model.py OUT --preset flash-lite --sparse        its full size, 63 GB that take no disk
+    make_ngram_model.py OUT --preset flash-lite --sparse        its full size, 63 GB that take 0.8 of disk
 
 Values are random (a fixed seed gives the same file on every machine), normal with a standard
 deviation of 0.02, or all zero with --sparse, where the file has a hole in place of the tables.

@@ -1,7 +1,6 @@
 #include "base/cgroups.h"
 
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 namespace sprat {
@@ -40,9 +39,14 @@ Cgroups CgroupsOf(std::string_view cgroup_text, const std::filesystem::path& mou
   return groups;
 }
 
-std::string OwnCgroupText() {
-  std::ifstream file("/proc/self/cgroup");
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+std::string SystemText(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string text;
+  // getline catches what a buffer throws when a read fails.
+  for (std::string line; std::getline(file, line);) text += line + '\n';
+  return text;
 }
+
+std::string OwnCgroupText() { return SystemText("/proc/self/cgroup"); }
 
 }  // namespace sprat

@@ -24,6 +24,9 @@ struct Cgroups {
 Cgroups CgroupsOf(std::string_view cgroup_text, const std::filesystem::path& mount,
                   std::string_view controller);
 
+// The lines of a file of the kernel's; as far as it can be read.
+std::string SystemText(const std::filesystem::path& path);
+
 // The content of /proc/self/cgroup; "" where there is none.
 std::string OwnCgroupText();
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -100,9 +99,7 @@ MemoryBudget MemoryBudgetOf(std::string_view meminfo, std::string_view cgroup_te
 }
 
 MemoryBudget ReadMemoryBudget() {
-  std::ifstream file("/proc/meminfo");
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return MemoryBudgetOf(text, OwnCgroupText(), "/sys/fs/cgroup");
+  return MemoryBudgetOf(SystemText("/proc/meminfo"), OwnCgroupText(), "/sys/fs/cgroup");
 }
 
 }  // namespace sprat

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+
+#include "base/cgroups.h"
 
 namespace sprat {
 namespace {
@@ -95,6 +98,11 @@ TEST(MemoryBudget, GroupsOfV1Bound) {
   const MemoryBudget budget = mount.Budget("5:cpu:/x\n4:memory:/x\n");
   EXPECT_EQ(budget.available_bytes, (200 - 80 + 20) * kKb);
   EXPECT_EQ(budget.total_bytes, 250 * kKb);
+}
+
+TEST(SystemText, WhatCannotBeReadHasNoText) {
+  EXPECT_EQ(SystemText(std::filesystem::temp_directory_path()), "");  // opens, and fails to read
+  EXPECT_EQ(SystemText("/nowhere"), "");
 }
 
 TEST(MemoryBudget, OfThisProcessIsPlausible) {

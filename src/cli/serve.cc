@@ -226,7 +226,7 @@ void AddLimits(CLI::App& command, Options& options) {
             .add_option("--max-held-bytes", server.max_held_bytes,
                         "Of all bodies and answers in flight; a request that finds too few left is "
                         "answered 429")
-            ->transform(WholeNumber(1))
+            ->transform(WholeNumber(1, kMaxBodyBytes))
             ->capture_default_str());
   group(command.add_option("--max-items", server.max_items, "Texts in a request")
             ->transform(WholeNumber(1))

@@ -110,7 +110,7 @@ class RowReader::Pass {
     const int32_t result = completion.result;
     if (result < 0 && result != -EAGAIN && result != -EINTR) return Fail(row, Reason(-result));
     if (result == 0) {
-      return Fail(row, fmt::format("the file ends at {}, {} bytes before the end of the row",
+      return Fail(row, fmt::format("the file has no byte at {}, {} before the end of the row",
                                    flight.first + flight.arrived, flight.wanted - flight.arrived));
     }
     if (result > 0) {

@@ -218,7 +218,7 @@ TEST(RowReader, AFileCutUnderUsIsAnErrorAndNoMoreThanThat) {
   for (const bool io_uring : {true, false}) {
     const auto reader = OpenReader(path, {.queue_depth = 16, .io_uring = io_uring});
     std::filesystem::resize_file(path, kFirstRow + 200 * kRowBytes + 1);
-    ExpectFails(*reader, "the file ends at");
+    ExpectFails(*reader, "the file has no byte at");
     // What is left can be read.
     std::vector<std::byte> row(kRowBytes);
     const RowRead read{.file = 0, .offset = kFirstRow, .destination = row.data()};
