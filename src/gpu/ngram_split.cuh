@@ -17,11 +17,10 @@ constexpr uint32_t kPartTables{kNgramMostTables / kNgramParts};  // the most of 
 constexpr uint32_t kGatherThreads{96};
 constexpr uint32_t kDecoders{2};
 
-// kRowGroups warpgroups multiply 64 x kTileWidth each.
-// kTokenTiles: in a cluster.
+// How a block divides its threads and its shared memory.
+//   kRowGroups: warpgroups that multiply, 64 x kTileWidth each. kTokenTiles: in a cluster.
 //   kWeightRing, kOperandRing, kCodeRing: stages of projections, of bf16 rows, and of E4M3 rows
-//   that
-//     shared memory holds.
+//     (0: there are none) that shared memory holds.
 //   kStages: that are multiplied at a time.
 //   kRoom: what the block receives has a place of its own, not that of the rows.
 template <uint32_t kRowGroups, uint32_t kTileWidth, uint32_t kTokenTiles, uint32_t kWeightRing,
